@@ -1,0 +1,82 @@
+# ubiquityfs: `make run` to try it, `make test` to check it, `make help` for the rest.
+
+SWIFT ?= swift
+MOUNT ?= Ubiquity
+PREFIX ?= /usr/local
+DESTDIR ?=
+# mount(8) looks for mount.TYPE in /sbin only, whatever the prefix of the program is.
+HELPERDIR ?= /sbin
+# Empty to keep the symbols in what is installed.
+STRIP ?= -s
+SOAK ?= 10
+
+release_flags := -c release --static-swift-stdlib
+binary := .build/release/ubiquityfs
+installed := $(DESTDIR)$(PREFIX)
+bash_completions := $(installed)/share/bash-completion/completions
+zsh_completions := $(installed)/share/zsh/site-functions
+fish_completions := $(installed)/share/fish/vendor_completions.d
+units := $(installed)/lib/systemd/user
+
+.DEFAULT_GOAL := build
+.PHONY: help setup build run stop demo test soak install uninstall format lint clean
+
+help: ## say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install the libraries and tools that are missing (told before it is done)
+	@.ci/setup
+
+build: ## build the release binary
+	$(SWIFT) build $(release_flags) --product ubiquityfs
+
+run: setup build ## mount a container to play with at ./Ubiquity (MOUNT= elsewhere) and return
+	@.ci/start $(binary) "$(MOUNT)"
+
+stop: ## undo `run`; what was written stays in ./.run and the next `run` shows it again
+	@.ci/stop $(binary) "$(MOUNT)"
+
+demo: setup build ## watch two devices at work in a directory that is removed afterwards
+	@.ci/demo $(binary)
+
+test: ## check imports and format, build, and run every test, real mounts included
+	@.ci/setup tests
+	@.ci/test $(SWIFT)
+
+soak: ## run the tests on real mounts over and over (SOAK= times)
+	@.ci/setup tests
+	$(SWIFT) build --build-tests
+	@round=0; while [ $$round -lt $(SOAK) ]; do \
+	  round=$$((round + 1)); echo "round $$round of $(SOAK)"; \
+	  $(SWIFT) test --skip-build --filter EndToEndTests || exit 1; done
+
+install: ## install the release binary, built if it is not there (PREFIX=, DESTDIR=, HELPERDIR=)
+	@test -x $(binary) || $(MAKE) setup build
+	install -D -m 755 $(STRIP) $(binary) $(installed)/bin/ubiquityfs
+	install -d $(bash_completions) $(zsh_completions) $(fish_completions) $(units)
+	$(binary) completion bash > $(bash_completions)/ubiquityfs
+	$(binary) completion zsh > $(zsh_completions)/_ubiquityfs
+	$(binary) completion fish > $(fish_completions)/ubiquityfs.fish
+	for page in docs/man/*.[1-8]; do \
+	  install -D -m 644 "$$page" "$(installed)/share/man/man$${page##*.}/$${page##*/}"; done
+	install -D -m 755 mount-helpers/mount.ubiquityfs $(DESTDIR)$(HELPERDIR)/mount.ubiquityfs
+	for unit in mount-helpers/*.service; do \
+	  sed 's|/usr/bin/ubiquityfs|$(PREFIX)/bin/ubiquityfs|g' "$$unit" > "$(units)/$${unit##*/}"; done
+
+uninstall: ## remove what `install` put there
+	rm -f $(installed)/bin/ubiquityfs $(bash_completions)/ubiquityfs $(zsh_completions)/_ubiquityfs \
+	  $(fish_completions)/ubiquityfs.fish $(DESTDIR)$(HELPERDIR)/mount.ubiquityfs
+	for page in docs/man/*.[1-8]; do \
+	  rm -f "$(installed)/share/man/man$${page##*.}/$${page##*/}"; done
+	for unit in mount-helpers/*.service; do rm -f "$(units)/$${unit##*/}"; done
+
+lint: ## check imports, documented claims and format
+	@Tests/check-imports
+	@Tests/check-claims
+	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests
+
+format: ## bring the sources into the standard format
+	$(SWIFT) format -i --parallel -r Package.swift Sources Tests
+
+clean: ## remove what was built
+	rm -rf .build

@@ -1,0 +1,173 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// The way data goes is the order of the targets below: a target imports only what stands above it,
+// and only what it lists. `Tests/check-imports` fails the build when a file imports anything else.
+
+let settings: [SwiftSetting] = [
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+/// Chunking reads every byte of every file: unoptimised it is forty times slower than the disk, so
+/// debug builds, in which the tests run, optimise these targets too.
+let hotSettings: [SwiftSetting] =
+  settings + [.unsafeFlags(["-O"], .when(configuration: .debug))]
+
+func dependency(_ name: String) -> Target.Dependency { .target(name: name) }
+
+let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "_CryptoExtras", package: "swift-crypto")
+let protobuf: Target.Dependency = .product(name: "SwiftProtobuf", package: "swift-protobuf")
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let arguments: Target.Dependency = .product(
+  name: "ArgumentParser", package: "swift-argument-parser")
+let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
+
+let package = Package(
+  name: "ubiquityfs",
+  platforms: [.macOS(.v15)],
+  products: [
+    .executable(name: "ubiquityfs", targets: ["ubiquityfs"]),
+    .library(name: "UbiquityKit", targets: ["UbiquityKit"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-system", from: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-crypto", "3.12.3"..<"4.0.0"),
+    .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+    .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+  ],
+  targets: [
+    .systemLibrary(
+      name: "CFuse3", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
+    .systemLibrary(
+      name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+
+    .systemLibrary(name: "CLinux"),
+
+    .target(name: "Platform", dependencies: ["CLinux", system], swiftSettings: settings),
+    .target(name: "Model", swiftSettings: settings),
+    .target(
+      name: "RecordFormat", dependencies: ["Model", protobuf], exclude: ["Schema"],
+      swiftSettings: settings),
+
+    .target(
+      name: "FuseKernel", dependencies: ["CFuse3", "Platform", system], swiftSettings: settings),
+    .target(
+      name: "Catalog", dependencies: ["Model", "Platform", "RecordFormat", grdb, system],
+      swiftSettings: settings),
+    .target(
+      name: "ContentStore", dependencies: ["Model", "Platform", system], swiftSettings: settings),
+    .target(
+      name: "Coordination",
+      dependencies: ["Model", "Platform", "Catalog", "ContentStore", system],
+      swiftSettings: settings),
+    .target(
+      name: "FileSystem",
+      dependencies: ["Model", "Platform", "Catalog", "ContentStore", "Coordination", system],
+      swiftSettings: settings),
+    .target(
+      name: "MountDriver",
+      dependencies: [
+        "FuseKernel", "FileSystem", "Coordination", "Catalog", "Model", "Platform", system,
+      ],
+      swiftSettings: settings),
+
+    .target(
+      name: "Backend", dependencies: ["Model", "Platform", system], swiftSettings: settings),
+    .target(
+      name: "BackendDirectory", dependencies: ["Backend", "Platform", system],
+      swiftSettings: settings),
+    .target(
+      name: "RemoteStore",
+      dependencies: [
+        "Backend", "Model", "Platform", "RecordFormat", "CZstd", crypto, cryptoExtras, protobuf,
+        system,
+      ],
+      swiftSettings: hotSettings),
+    .target(
+      name: "SyncEngine",
+      dependencies: [
+        "Model", "Platform", "Catalog", "ContentStore", "Coordination", "RemoteStore", "Backend",
+        logging, system,
+      ],
+      swiftSettings: settings),
+
+    .target(name: "ControlProtocol", dependencies: ["Model"], swiftSettings: settings),
+    .target(
+      name: "UbiquityKit", dependencies: ["ControlProtocol", "Platform", system],
+      swiftSettings: settings),
+    .target(
+      name: "Daemon",
+      dependencies: [
+        "Model", "Platform", "Catalog", "ContentStore", "Coordination", "FileSystem", "FuseKernel",
+        "MountDriver", "Backend", "BackendDirectory", "RemoteStore", "SyncEngine",
+        "ControlProtocol", logging, system, yams,
+      ],
+      swiftSettings: settings),
+    .executableTarget(
+      name: "ubiquityfs",
+      dependencies: [
+        "Daemon", "UbiquityKit", "ControlProtocol", "Model", "Platform", arguments, system,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
+    .testTarget(
+      name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CatalogTests",
+      dependencies: ["Catalog", "Model", "Platform", "RecordFormat", grdb, system],
+      swiftSettings: settings),
+    .testTarget(
+      name: "RecordFormatTests", dependencies: ["RecordFormat", "Model"], swiftSettings: settings),
+    .testTarget(
+      name: "BackendTests", dependencies: ["Backend", "BackendDirectory", "Platform", system],
+      swiftSettings: settings),
+    .testTarget(
+      name: "RemoteStoreTests",
+      dependencies: [
+        "RemoteStore", "RecordFormat", "Backend", "BackendDirectory", "Model", "Platform", system,
+      ],
+      swiftSettings: hotSettings),
+    .testTarget(
+      name: "SyncEngineTests",
+      dependencies: [
+        "SyncEngine", "Catalog", "ContentStore", "Coordination", "Backend", "RemoteStore", "Model",
+        "Platform", logging, system,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "FileSystemTests",
+      dependencies: [
+        "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform", system,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "MountDriverTests",
+      dependencies: [
+        "MountDriver", "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform",
+        subprocess, system,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "ControlProtocolTests", dependencies: ["ControlProtocol", "Model"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "DaemonTests",
+      dependencies: ["Daemon", "UbiquityKit", "ControlProtocol", "Platform", logging, system],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CommandTests", dependencies: ["ubiquityfs", "ControlProtocol", arguments],
+      swiftSettings: settings),
+  ]
+)

@@ -1,0 +1,150 @@
+package import Backend
+internal import Glibc
+internal import Platform
+internal import SystemPackage
+
+/// A directory as the backend: one file for each object, its key as the path.
+///
+/// Any number of processes may use it at once; the file system must have `link(2)` or
+/// RENAME_NOREPLACE. An object is written to a file in `tmp`, made durable, and then given its
+/// name, so that a name never stands for a part of an object. What a killed writer left in `tmp` is
+/// removed by a later start.
+///
+/// A directory without `tmp` and `format` is no store: it is where a disk should be mounted, and
+/// nothing is written there.
+package final class DirectoryStore: ObjectStore {
+  package let path: String
+  let pool = BlockingPool(width: 8)
+
+  /// Opens the store at `path`; blocks for a few system calls. Where there is none, makes one or
+  /// fails with `.unavailable`.
+  package init(path: String, createIfMissing: Bool) throws(StoreError) {
+    var path = path
+    while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+    guard path.hasPrefix("/"), !path.utf8.contains(0) else {
+      throw .invalid("the backend directory “\(path)” is no absolute path")
+    }
+    self.path = path
+    do throws(Errno) {
+      if let status = try Self.status(path), status.st_mode & S_IFMT != S_IFDIR {
+        throw .notDirectory
+      }
+      if !isPresent {
+        guard createIfMissing else { throw .noSuchFileOrDirectory }
+        try Files.makeDirectories(path)
+        do { try Files.makeDirectory(temporaryDirectory) } catch .fileExists {}
+        try Files.synchronizeDirectory(path)
+        try Files.synchronizeDirectory(Self.parent(of: path))
+      }
+    } catch {
+      throw failure(error)
+    }
+    removeLeftovers()
+  }
+
+  package var description: String { "file://\(path)" }
+
+  var temporaryDirectory: String { path + "/" + StoreKey.reserved }
+
+  /// Whether a store is there; false when its disk is not mounted.
+  var isPresent: Bool { Files.exists(temporaryDirectory) || Files.exists(path + "/format") }
+
+  func file(_ key: String) -> String { key.isEmpty ? path : path + "/" + key }
+
+  package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try StoreKey.check(key)
+    return try await call { store throws(StoreError) in try store.read(key, range) }
+  }
+
+  package func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    try StoreKey.check(key)
+    return try await call { store throws(StoreError) in
+      try store.write(key, bytes, replacing: false)
+    }
+  }
+
+  package func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try StoreKey.check(key)
+    _ = try await call { store throws(StoreError) in
+      try store.write(key, bytes, replacing: true)
+    }
+  }
+
+  package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try StoreKey.checkPrefix(prefix)
+    return try await call { store throws(StoreError) in
+      try store.keys(prefix: prefix, after: after, limit: limit)
+    }
+  }
+
+  package func delete(_ key: String) async throws(StoreError) {
+    try StoreKey.check(key)
+    try await call { store throws(StoreError) in try store.remove(key) }
+  }
+
+  package func news(prefix: String) -> AsyncStream<Void> {
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    guard (try? StoreKey.checkPrefix(prefix)) != nil else {
+      continuation.finish()
+      return stream
+    }
+    let components = prefix.split(separator: "/").map(String.init)
+    let watcher = DirectoryWatcher(root: path, components: components) { continuation.yield() }
+    continuation.onTermination = { _ in watcher.stop() }
+    return stream
+  }
+
+  private func call<Answer: Sendable>(
+    _ body: @escaping @Sendable (DirectoryStore) throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    guard !Task.isCancelled else { throw .cancelled }
+    return try await pool.run { () throws(StoreError) in try body(self) }
+  }
+
+  static func status(_ path: String) throws(Errno) -> stat? {
+    do {
+      return try Files.status(path)
+    } catch .noSuchFileOrDirectory {
+      return nil
+    }
+  }
+
+  static func parent(of path: String) -> String {
+    guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return "/" }
+    return String(path[..<slash])
+  }
+
+  /// What a person is told, and what the caller may do, about a failed call in this store. ENOENT
+  /// here means that the store is gone; a missing object is told apart before.
+  func failure(_ code: Errno) -> StoreError {
+    switch code {
+    case .noSuchFileOrDirectory:
+      .unavailable("no backend directory is at \(path): mount its disk, or sign in anew")
+    case .noSpace, .diskQuotaExceeded:
+      .noSpace("the disk of \(path) is full: \(code); make room there")
+    case .readOnlyFileSystem:
+      .notPermitted("\(path) is on a read-only file system; mount it for writing")
+    case .permissionDenied, .notPermitted:
+      .notPermitted("\(path) may not be used: \(code); change its owner or mode")
+    case .notDirectory, .isDirectory:
+      .invalid("something else is where \(path) should have a directory or an object")
+    default:
+      .unavailable("\(path) does not answer: \(code)")
+    }
+  }
+
+  /// Removes temporary files that nobody can be writing any more.
+  private func removeLeftovers() {
+    guard let names = try? Files.names(in: temporaryDirectory) else { return }
+    let limit = time(nil) - 24 * 3600
+    for name in names {
+      let file = temporaryDirectory + "/" + name
+      if let status = try? Files.status(file), status.st_mtim.tv_sec < limit {
+        try? Files.remove(file)
+      }
+    }
+  }
+}

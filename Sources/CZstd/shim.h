@@ -1,0 +1,6 @@
+#ifndef UBIQUITYFS_CZSTD_SHIM_H
+#define UBIQUITYFS_CZSTD_SHIM_H
+
+#include <zstd.h>
+
+#endif

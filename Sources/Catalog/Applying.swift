@@ -1,0 +1,428 @@
+internal import Foundation
+internal import GRDB
+internal import Model
+internal import SystemPackage
+
+/// One batch of the sync engine being applied to the local tree.
+///
+/// The order of the steps lets names be swapped and chained within a batch: identities are adopted,
+/// all names that go are taken away, items are made, names are given, contents and attributes set,
+/// and only then must what is removed be empty.
+final class Applying {
+  private let engine: Engine
+  private let isOpen: (InodeNumber) -> Bool
+  private let isOpenForWriting: (InodeNumber) -> Bool
+  private let time: Timestamp
+  private var result = ApplyResult()
+  /// Directories that got another parent; they must not be below themselves.
+  private var movedDirectories: [(item: ItemID, number: InodeNumber)] = []
+  private var relinked: Set<InodeNumber> = []
+
+  init(
+    _ engine: Engine, isOpen: @escaping (InodeNumber) -> Bool,
+    isOpenForWriting: @escaping (InodeNumber) -> Bool
+  ) {
+    self.engine = engine
+    self.isOpen = isOpen
+    self.isOpenForWriting = isOpenForWriting
+    time = engine.now
+  }
+
+  func run(_ batch: [LocalOperation]) throws -> ApplyResult {
+    try checkStamps(batch)
+    for case .adopt(let local, let item) in batch { try adopt(local, as: item) }
+    try checkWriters(batch)
+    var removed: [(item: ItemID, number: InodeNumber)] = []
+    for operation in batch {
+      switch operation {
+      case .upsert(let record, _, _):
+        try check(record)
+        if let inode = try engine.syncedInode(record.id) { try takeNames(inode, except: record) }
+      case .remove(let item, _):
+        if let inode = try engine.syncedInode(item) {
+          guard item != .root else { throw ApplyFailure.system(.invalidArgument) }
+          try takeNames(inode, except: nil)
+          removed.append((item, inode.number))
+        }
+      case .adopt, .agree, .forgetBase: break
+      }
+    }
+    for case .upsert(let record, _, _) in batch where try engine.syncedInode(record.id) == nil {
+      try make(record)
+    }
+    for case .upsert(let record, _, _) in batch { try giveNames(record) }
+    for case .upsert(let record, let content, _) in batch {
+      try setContent(record, content)
+      try setAttributes(record)
+    }
+    for (item, number) in removed { try finishRemoval(item, number) }
+    try checkCycles()
+    for number in relinked.sorted() { try engine.refreshExclusion(number) }
+    for operation in batch { try agree(operation) }
+    return result
+  }
+
+  // MARK: Checks
+
+  private func checkStamps(_ batch: [LocalOperation]) throws {
+    var adopted: [ItemID: ItemID] = [:]
+    for case .adopt(let local, let item) in batch { adopted[item] = local }
+    for operation in batch {
+      switch operation {
+      case .upsert(let record, _, let stamp): try checkStamp(record.id, stamp, adopted)
+      case .remove(let item, let stamp): try checkStamp(item, stamp, adopted)
+      case .adopt, .agree, .forgetBase: break
+      }
+    }
+  }
+
+  private func checkStamp(_ item: ItemID, _ planned: UInt64?, _ adopted: [ItemID: ItemID]) throws {
+    if try engine.stamp(item) == planned { return }
+    // What takes over an identity brings its own mark along.
+    if let source = adopted[item], try engine.stamp(source) == planned { return }
+    throw ApplyFailure.changed(item)
+  }
+
+  private func checkWriters(_ batch: [LocalOperation]) throws {
+    for operation in batch {
+      let item: ItemID
+      switch operation {
+      case .remove(let id, _): item = id
+      case .upsert(let record, let content, _):
+        guard content != .keep, let inode = try engine.syncedInode(record.id),
+          inode.version != record.content?.id || inode.version == nil
+        else { continue }
+        item = record.id
+      case .adopt, .agree, .forgetBase: continue
+      }
+      if let inode = try engine.syncedInode(item), inode.kind == .file,
+        isOpenForWriting(inode.number)
+      {
+        throw ApplyFailure.busy(item)
+      }
+    }
+  }
+
+  private func check(_ record: ItemRecord) throws {
+    let isRoot = record.id == .root
+    let hasRightLinks =
+      isRoot
+      ? record.links.isEmpty
+      : record.kind == .directory ? record.links.count == 1 : !record.links.isEmpty
+    let existing = try engine.syncedInode(record.id)
+    guard record.kind.isSynced, hasRightLinks, existing == nil || existing?.kind == record.kind
+    else { throw ApplyFailure.system(.invalidArgument) }
+  }
+
+  private func checkCycles() throws {
+    for (item, number) in movedDirectories {
+      var current = number
+      var passed: Set<InodeNumber> = []
+      while current != .root {
+        guard passed.insert(current).inserted else {
+          throw ApplyFailure.system(.tooManySymbolicLinkLevels)
+        }
+        guard let above = try engine.parent(of: current) else {
+          throw ApplyFailure.changed(item)
+        }
+        current = above
+      }
+    }
+  }
+
+  // MARK: Identity
+
+  private func adopt(_ local: ItemID, as item: ItemID) throws {
+    guard let inode = try engine.syncedInode(local), inode.kind == .directory, local != .root else {
+      throw ApplyFailure.changed(local)
+    }
+    try detachExcluded(item)
+    guard try engine.inodeNumber(of: item) == nil else { throw ApplyFailure.changed(item) }
+    var after = inode
+    after.item = item
+    after.changed = time
+    try engine.write { db in
+      try engine.queries.setItem.run(db, item.data, inode.number.column)
+    }
+    try engine.store(after)
+    if let stamp = try engine.stamp(local) {
+      try engine.clearStamp(local)
+      engine.setStamp(item, stamp)
+    }
+    result.invalidations.append(.attributes(inode.number))
+  }
+
+  /// An excluded inode that holds an item's identity gives it up: what was moved out of the synced
+  /// tree stays where it is when another device brings the item back.
+  private func detachExcluded(_ item: ItemID) throws {
+    guard let number = try engine.inodeNumber(of: item), try engine.inode(number).isExcluded else {
+      return
+    }
+    try engine.write { db in try engine.queries.detach.run(db, number.column) }
+  }
+
+  // MARK: Names
+
+  /// Takes away the names that sync and that the record does not have.
+  private func takeNames(_ before: Inode, except record: ItemRecord?) throws {
+    let kept = Set(record?.links ?? [])
+    for link in try engine.links(of: before.number) where !link.name.isExcludedFromSync {
+      let parent = try engine.inode(link.parent)
+      guard !parent.isExcluded, !kept.contains(Link(parent: parent.item, name: link.name)) else {
+        continue
+      }
+      var inode = try engine.inode(before.number)
+      try engine.removeEntry(parent.number, link.name, inode)
+      inode.linkCount -= inode.kind == .directory ? 0 : 1
+      inode.changed = time
+      try engine.store(inode)
+      if inode.kind == .directory { try addSubdirectories(-1, to: parent.number) }
+      relinked.insert(inode.number)
+      result.invalidations.append(.entry(parent: parent.number, name: link.name))
+      result.invalidations.append(.attributes(parent.number))
+    }
+  }
+
+  private func giveNames(_ record: ItemRecord) throws {
+    guard record.id != .root, var inode = try engine.syncedInode(record.id) else { return }
+    for link in record.links {
+      guard let parent = try engine.syncedInode(link.parent), parent.kind == .directory else {
+        throw ApplyFailure.changed(link.parent)
+      }
+      if let present = try engine.child(link.name, in: parent.number) {
+        guard present == inode.number else { throw ApplyFailure.occupied(link) }
+        continue
+      }
+      try engine.addEntry(parent.number, link.name, inode)
+      if inode.kind == .directory {
+        movedDirectories.append((record.id, inode.number))
+        try addSubdirectories(1, to: parent.number)
+      } else {
+        inode.linkCount += 1
+      }
+      inode.changed = time
+      try engine.store(inode)
+      relinked.insert(inode.number)
+      result.invalidations.append(.entry(parent: parent.number, name: link.name))
+      result.invalidations.append(.attributes(parent.number))
+    }
+  }
+
+  /// The directory's times are the record's own concern; only its count of links follows.
+  private func addSubdirectories(_ count: Int, to number: InodeNumber) throws {
+    var parent = try engine.inode(number)
+    parent.linkCount = UInt32(clamping: Int(parent.linkCount) + count)
+    try engine.store(parent)
+  }
+
+  // MARK: Items
+
+  private func make(_ record: ItemRecord) throws {
+    try detachExcluded(record.id)
+    let root = try engine.inode(.root)
+    let inode = Inode(
+      number: InodeNumber(0), item: record.id, kind: record.kind, mode: record.mode & 0o7777,
+      owner: root.owner, group: root.group, linkCount: record.kind == .directory ? 2 : 0,
+      size: UInt64(record.target.count), accessed: record.modified, modified: record.modified,
+      changed: time, created: record.created, target: record.target,
+      isPackage: record.isPackage, generation: engine.nextNumber())
+    let made = try engine.insert(inode)
+    if record.kind == .file { try show(record.content, in: made, as: .placeholder) }
+  }
+
+  private func setContent(_ record: ItemRecord, _ directive: ContentDirective) throws {
+    guard record.kind == .file, directive != .keep, let content = record.content,
+      let inode = try engine.syncedInode(record.id)
+    else { return }
+    if case .staged(let generation) = directive, inode.generation == generation { return }
+    guard inode.version != content.id else {
+      // It is here already; what was brought beside it is not needed.
+      if case .staged(let generation) = directive {
+        let staged = ContentKey(item: inode.item, generation: generation)
+        if inode.content == .local {
+          result.obsolete.append(staged)
+        } else {
+          try replace(inode, content, directive)
+        }
+      }
+      return
+    }
+    try replace(inode, content, directive)
+  }
+
+  private func replace(_ inode: Inode, _ content: ContentVersion, _ directive: ContentDirective)
+    throws
+  {
+    if isOpen(inode.number) {
+      let successor = try succeed(inode)
+      try show(content, in: successor, as: directive)
+    } else {
+      if let key = inode.contentKey { result.obsolete.append(key) }
+      try show(content, in: inode, as: directive)
+      result.invalidations.append(.content(inode.number))
+    }
+  }
+
+  private func show(
+    _ content: ContentVersion?, in before: Inode, as directive: ContentDirective
+  ) throws {
+    var inode = before
+    guard let content else { return }
+    inode.version = content.id
+    inode.size = content.size
+    switch directive {
+    case .staged(let generation):
+      inode.generation = generation
+      inode.content = .local
+    case .placeholder, .keep:
+      inode.generation = engine.nextNumber()
+      // An empty one too: it is here when something opens it, like every other.
+      inode.content = .remote
+    }
+    inode.changed = time
+    try engine.store(inode)
+  }
+
+  /// Moves an open item to a new inode: who has the old one open keeps what it reads there.
+  private func succeed(_ before: Inode) throws -> Inode {
+    var old = before
+    let attributes = try engine.attributes(old.number)
+    let names = try engine.links(of: old.number)
+    var successor = old
+    try engine.orphan(&old)
+    old.changed = time
+    try engine.store(old)
+    successor.number = InodeNumber(0)
+    successor = try engine.insert(successor)
+    try engine.write { db in
+      try engine.queries.retargetEntries.run(db, successor.number.column, old.number.column)
+      for attribute in attributes {
+        try engine.queries.setAttribute.run(
+          db, successor.number.column, attribute.name, Data(attribute.value))
+      }
+    }
+    for link in names {
+      engine.names.insert(
+        Engine.EntryKey(parent: link.parent, name: link.name), successor.number)
+      result.invalidations.append(.entry(parent: link.parent, name: link.name))
+    }
+    result.invalidations.append(.attributes(old.number))
+    if relinked.remove(old.number) != nil { relinked.insert(successor.number) }
+    return successor
+  }
+
+  private func setAttributes(_ record: ItemRecord) throws {
+    guard var inode = try engine.syncedInode(record.id) else { return }
+    let before = inode
+    inode.mode = record.mode & 0o7777
+    inode.modified = record.modified
+    inode.created = record.created
+    inode.isPackage = record.isPackage
+    if record.kind == .symbolicLink {
+      inode.target = record.target
+      inode.size = UInt64(record.target.count)
+    }
+    let old = try engine.attributes(inode.number)
+    let number = inode.number
+    try engine.write { db in
+      for attribute in old where record.attributes[attribute.name] == nil {
+        try engine.queries.removeAttribute.run(db, number.column, attribute.name)
+      }
+      for (name, value) in record.attributes.sorted(by: { $0.key < $1.key })
+      where !old.contains(where: { $0.name == name && $0.value == value }) {
+        try engine.queries.setAttribute.run(db, number.column, name, Data(value))
+      }
+    }
+    if inode != before { inode.changed = time }
+    try engine.store(inode)
+    result.invalidations.append(.attributes(inode.number))
+    if inode.kind == .symbolicLink, inode.target != before.target {
+      result.invalidations.append(.content(inode.number))
+    }
+  }
+
+  private func finishRemoval(_ item: ItemID, _ number: InodeNumber) throws {
+    var inode = try engine.inode(number)
+    if inode.kind == .directory {
+      guard try engine.isEmpty(number) else { throw ApplyFailure.notEmpty(item) }
+    } else if inode.linkCount > 0 {
+      // A name that stays on this device keeps it.
+      return
+    }
+    relinked.remove(number)
+    if isOpen(number) {
+      inode.changed = time
+      try engine.orphan(&inode)
+      result.invalidations.append(.attributes(number))
+    } else {
+      try engine.delete(inode)
+      if let key = inode.contentKey { result.obsolete.append(key) }
+    }
+  }
+
+  // MARK: Base and marks
+
+  private func agree(_ operation: LocalOperation) throws {
+    switch operation {
+    case .adopt: break
+    case .forgetBase(let item): try engine.forgetBase(item)
+    case .agree(let item, let stamp):
+      try engine.agree(item)
+      if try engine.stamp(item) == stamp, stamp != nil { try engine.clearStamp(item) }
+    case .remove(let item, _):
+      try engine.agree(item)
+      if try engine.stamp(item) != nil { try engine.clearStamp(item) }
+    case .upsert(let record, _, _):
+      try engine.agree(record.id)
+      try setMark(record.id)
+    }
+  }
+
+  /// The item is dirty exactly if the log does not have what is here.
+  private func setMark(_ item: ItemID) throws {
+    let stamp = try engine.stamp(item)
+    guard let local = try engine.local(item) else { return }
+    var here = local.record
+    var there = try engine.remote(item)
+    here.content = nil
+    here.conflicts = []
+    there?.content = nil
+    there?.conflicts = []
+    if here == there, !local.isEdited {
+      if stamp != nil { try engine.clearStamp(item) }
+    } else if stamp == nil {
+      engine.setStamp(item)
+    }
+  }
+}
+
+extension ContainerCatalog {
+  /// Applies a batch, all of it or nothing, in one transaction. Parents' times are not touched: a
+  /// directory's are in its own record.
+  ///
+  /// An open item whose content is replaced moves to a new inode number; the old inode becomes an
+  /// orphan with what it had. The closures are called under the catalog's lock. The kernel's caches
+  /// are to be invalidated after; obsolete content files to be unlinked in `afterDurableCommit`.
+  package func apply(
+    _ batch: [LocalOperation], isOpen: (InodeNumber) -> Bool,
+    isOpenForWriting: (InodeNumber) -> Bool
+  ) throws(ApplyFailure) -> ApplyResult {
+    var refusal: ApplyFailure?
+    do throws(Errno) {
+      return try change { engine in
+        do {
+          return try withoutActuallyEscaping(isOpen) { isOpen in
+            try withoutActuallyEscaping(isOpenForWriting) { isOpenForWriting in
+              try Applying(engine, isOpen: isOpen, isOpenForWriting: isOpenForWriting).run(batch)
+            }
+          }
+        } catch let failure as ApplyFailure {
+          refusal = failure
+          throw failure
+        }
+      }
+    } catch {
+      throw refusal ?? .system(error)
+    }
+  }
+}

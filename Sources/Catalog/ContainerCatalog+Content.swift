@@ -1,0 +1,76 @@
+package import Model
+package import SystemPackage
+
+/// What happens to a file's content. The bytes are the content store's; this is what is known of them.
+extension ContainerCatalog {
+  /// Bytes of a local file changed. Cheap: memory only, the row follows with the next commit. The
+  /// change time is now; the content is no version any more. EINVAL for a file whose content is
+  /// remote: it must be made local first, or replaced.
+  package func noteContentChange(_ number: InodeNumber, size: UInt64, modified: Timestamp)
+    throws(Errno)
+  {
+    try change { try $0.noteContentChange(number, size: size, modified: modified) }
+  }
+
+  /// Gives a file a new, empty, local content, whatever it had: truncation to nothing needs no
+  /// download. The content file of the new generation need not exist. The old one is to be unlinked
+  /// in `afterDurableCommit`; what has it open keeps it.
+  package func replaceContent(_ number: InodeNumber) throws(Errno)
+    -> (inode: Inode, obsolete: ContentKey)
+  {
+    try change { try $0.replaceContent(number) }
+  }
+
+  /// To be called before the first write of an open of a file, and before an open for writing that
+  /// the kernel serves itself. ENOSPC where the disk has only the catalog's reserve left. Commits, so that after a crash `recover` knows that the bytes may not
+  /// be the version that the row names; for a file that is edited already it does nothing.
+  package func noteWriteBegan(_ number: InodeNumber) throws(Errno) {
+    let isNew = try change { engine in
+      try engine.requireRoom()
+      return try engine.noteWriteBegan(number)
+    }
+    if isNew { try commit(durable: false) }
+  }
+
+  /// To be called when the last open for writing is closed and the row is up to date.
+  package func noteWriteEnded(_ number: InodeNumber) throws(Errno) {
+    try change { try $0.noteWriteEnded(number) }
+  }
+
+  /// All bytes of the generation are in its content file, durably: remote becomes local. False if
+  /// the inode has another generation by now, and then nothing is done.
+  package func markContentLocal(_ number: InodeNumber, generation: UInt64) throws(Errno) -> Bool {
+    try change { try $0.markContentLocal(number, generation: generation) }
+  }
+
+  /// Local becomes remote, durably, under a new generation; gives the content file to unlink.
+  ///
+  /// EBUSY while it is open, pinned, dirty, edited or not uploaded; EPERM in `.nosync`; EINVAL for
+  /// what is no file. Of a placeholder it gives the file of what was downloaded so far.
+  /// `isOpen` is called under the catalog's lock.
+  package func evict(_ number: InodeNumber, isOpen: (InodeNumber) -> Bool) throws(Errno)
+    -> ContentKey
+  {
+    let key = try change { try $0.evict(number, isOpen: isOpen) }
+    try commit(durable: true)
+    return key
+  }
+
+  /// After an unclean end: what was open for writing, and what is edited, gets its size from its
+  /// content file; what may have been written since its row was committed becomes edited and dirty.
+  /// `probe` gives a content file's length and modification time, nil where there is none. Gives the
+  /// inodes that were put right.
+  package func recover(
+    _ probe: (ContentKey) throws(Errno) -> (size: UInt64, modified: Int64)?
+  ) throws(Errno) -> [InodeNumber] {
+    let result = try change { try $0.recover { key in try probe(key) } }
+    try commit(durable: true)
+    return result
+  }
+
+  /// Of the content files that there are, those that no local content needs: what nothing names,
+  /// and downloads that were not finished. To be asked when nothing is open.
+  package func unneededContent(among keys: [ContentKey]) throws(Errno) -> [ContentKey] {
+    try change { try $0.unneededContent(among: keys) }
+  }
+}

@@ -1,0 +1,182 @@
+internal import Foundation
+internal import GRDB
+package import Model
+internal import RecordFormat
+package import SystemPackage
+
+/// What the sync engine asks and does: the remote tree, the base, and how they differ from here.
+extension ContainerCatalog {
+  /// Up to where the log was folded.
+  package func position() throws(Errno) -> LogPosition { try run { try $0.position() } }
+
+  /// Folds a segment of another device: remote tree, chunk table and position, all or nothing.
+  /// EINVAL unless `position` comes after the present one; EBADMSG for a segment after which the
+  /// remote tree would be none.
+  package func fold(_ changes: LogChanges, to position: LogPosition) throws(Errno) {
+    try change { try $0.fold(changes, to: position) }
+  }
+
+  /// Whether `fold` would take a segment. A device asks before it puts one into the log, where it
+  /// would stop every device for ever.
+  package func accepts(_ changes: LogChanges, after position: LogPosition) throws(Errno) -> Bool {
+    let next = LogPosition(sequence: position.sequence + 1, hash: position.hash)
+    var isAccepted = false
+    do throws(Errno) {
+      try change { engine in
+        try engine.fold(changes, to: next)
+        isAccepted = true
+        // The end of an operation that throws is that nothing was done.
+        throw Errno.canceled
+      }
+    } catch .canceled {
+    } catch .badMessage {
+    }
+    return isAccepted
+  }
+
+  /// What is dirty here, or differs between remote and base; sorted.
+  package func differing() throws(Errno) -> [ItemID] { try change { try $0.differing() } }
+
+  /// The mark of the newest change here that the log does not have; nil when there is none.
+  package func dirtyStamp(_ item: ItemID) throws(Errno) -> UInt64? {
+    try optional { try $0.stamp(item) }
+  }
+
+  package func dirtyCount() throws(Errno) -> Int {
+    try change { engine in
+      try engine.flush()
+      return try engine.database { db in
+        try engine.queries.stampCount.first(db) { Int($0.integer(0)) } ?? 0
+      }
+    }
+  }
+
+  /// How many items have conflict versions that nobody has resolved.
+  package func conflictCount() throws(Errno) -> Int {
+    try run { engine in
+      try engine.database { db in
+        try engine.queries.conflictCount.first(db) { Int($0.integer(0)) } ?? 0
+      }
+    }
+  }
+
+  /// The item as it is here; nil if it is absent, excluded, an orphan or of a kind that stays here.
+  /// Links that stay here are left out.
+  package func local(_ item: ItemID) throws(Errno) -> LocalItem? {
+    try optional { try $0.local(item) }
+  }
+
+  package func remote(_ item: ItemID) throws(Errno) -> ItemRecord? {
+    try optional { try $0.remote(item) }
+  }
+
+  package func base(_ item: ItemID) throws(Errno) -> ItemRecord? {
+    try optional { try $0.base(item) }
+  }
+
+  package func remoteChild(_ parent: ItemID, _ name: ItemName) throws(Errno) -> ItemID? {
+    try optional { engine in
+      try engine.database { db in
+        try engine.queries.remoteChild.first(db, parent.data, name.data) { try $0.identifier(0) }
+      }
+    }
+  }
+
+  /// What has the name here and syncs; nil too for what stays here.
+  package func localChild(_ parent: ItemID, _ name: ItemName) throws(Errno) -> ItemID? {
+    try optional { try $0.localChild(parent, name) }
+  }
+
+  /// The inode that stands for an item, excluded or not.
+  package func inodeNumber(of item: ItemID) throws(Errno) -> InodeNumber? {
+    try optional { try $0.inodeNumber(of: item) }
+  }
+
+  /// Sorted, each once.
+  package func remoteChildren(of item: ItemID) throws(Errno) -> [ItemID] {
+    try run { engine in
+      try engine.database { db in
+        try engine.queries.remoteChildren.all(db, item.data) { try $0.identifier(0) }
+      }
+    }
+  }
+
+  /// Those that sync; sorted, each once.
+  package func localChildren(of item: ItemID) throws(Errno) -> [ItemID] {
+    try run { try $0.localChildren(item) }
+  }
+
+  /// Whether the directory holds something that stays on this device: of a `.nosync` name, or a FIFO,
+  /// socket or device.
+  package func hasExcludedChildren(of item: ItemID) throws(Errno) -> Bool {
+    try run { try $0.hasExcludedChildren(item) }
+  }
+
+  /// The version that a file's inode shows, orphans included; nil when it is edited. Its manifest is
+  /// nil while it is still only on the device that saved it.
+  package func shownContent(of number: InodeNumber) throws(Errno) -> ContentVersion? {
+    try optional { try $0.shownContent(try $0.inode(number)) }
+  }
+
+  /// Our own segment is in the log at `position`: folds it, sets base := remote for what it changed,
+  /// clears each mark that is still the one given, and gives edited contents that are still the ones
+  /// given their version. With no changes and the present position, only the last two. The base of
+  /// `undecided` items stays: of them the segment keeps a conflict's contents, nothing more.
+  package func committed(
+    _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
+    versions: [ItemID: UploadedContent], undecided: Set<ItemID> = []
+  ) throws(Errno) {
+    try change { engine in
+      try engine.committed(
+        changes, to: position, stamps: stamps, versions: versions, undecided: undecided)
+    }
+  }
+
+  /// Where chunks are; those that the log does not know are left out.
+  package func chunkLocations(_ ids: [ChunkID]) throws(Errno) -> [ChunkID: ChunkLocation] {
+    try run { engine in
+      var result: [ChunkID: ChunkLocation] = [:]
+      try engine.database { db in
+        for id in ids {
+          result[id] = try engine.queries.chunk.first(db, Data(id.bytes)) { row in
+            ChunkLocation(
+              chunk: ChunkReference(id: id, length: row.small(3)), pack: try row.identifier(0),
+              offset: row.unsigned(1), storedLength: row.small(2))
+          }
+        }
+      }
+      return result
+    }
+  }
+
+  /// The manifest that an interrupted upload had computed; nil unless the content is still that one.
+  package func uploadedManifest(_ item: ItemID) throws(Errno) -> UploadedManifest? {
+    try optional { engine in
+      guard let number = try engine.inodeNumber(of: item) else { return nil }
+      let inode = try engine.inode(number)
+      let found = try engine.database { db in
+        try engine.queries.upload.first(db, item.data) { row in
+          UploadedManifest(
+            generation: row.unsigned(0), size: row.unsigned(1), modified: row.time(2),
+            manifest: try Manifest(decoding: try row.blob(3)))
+        }
+      }
+      guard let found, inode.version == nil, found.generation == inode.generation,
+        found.size == inode.size, found.modified == inode.modified
+      else { return nil }
+      return found
+    }
+  }
+
+  /// Nil forgets it.
+  package func setUploadedManifest(_ item: ItemID, _ manifest: UploadedManifest?) throws(Errno) {
+    try change { engine in
+      try engine.write { db in
+        guard let manifest else { return try engine.queries.deleteUpload.run(db, item.data) }
+        try engine.queries.setUpload.run(
+          db, item.data, manifest.generation.column, manifest.size.column,
+          manifest.modified.nanoseconds, Data(manifest.manifest.encoded()))
+      }
+    }
+  }
+}

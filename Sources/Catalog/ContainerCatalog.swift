@@ -1,0 +1,177 @@
+internal import Dispatch
+internal import GRDB
+internal import Glibc
+package import Model
+package import Platform
+package import SystemPackage
+
+/// The truth of names and metadata of one container on this device.
+///
+/// Calls may be made from any thread and never wait for the network. One lock is held over state and
+/// connection. The closures that `apply` and `evict` take are called under it: they may take leaf
+/// locks, and must not call the catalog. Observers and the actions of `afterDurableCommit` are called
+/// with no lock held.
+///
+/// A change is visible at once, survives the end of the process after `commit(durable: false)` or
+/// within `commitInterval`, and a power cut after `commit(durable: true)`. Order is never lost.
+/// Errors are those that a local file system gives, ENOSPC and EIO of the disk below included.
+package final class ContainerCatalog: Sendable {
+  private let engine: Lock<Engine>
+  private let log: OpenFile
+  private let isTickDue = Lock(false)
+  /// The former process did not close the catalog: call `recover` before anything else.
+  package let endedUncleanly: Bool
+  /// Content files of inodes that were orphans when the catalog was last in use. No row names them.
+  package let startupObsolete: [ContentKey]
+
+  /// How long a change may stay uncommitted, in milliseconds.
+  package static let commitInterval = 200
+
+  /// Opens the catalog at `path`, making it where it is missing. `owner` and `group` are those of a
+  /// new catalog's root and `Documents`.
+  package init(path: String, owner: UInt32, group: UInt32, clock: any WallClock)
+    throws(CatalogError)
+  {
+    let opened = try CatalogOpening.open(path: path, owner: owner, group: group, clock: clock)
+    endedUncleanly = opened.endedUncleanly
+    startupObsolete = opened.obsolete
+    log = opened.log
+    engine = Lock(opened.engine)
+  }
+
+  deinit { engine.withLock { $0.release() } }
+
+  /// Commits durably, folds the write-ahead log into the catalog and closes it. The catalog must not
+  /// be used after.
+  package func close() throws(Errno) {
+    try commit(durable: true)
+    try run { engine in
+      try engine.write { db in try engine.queries.metaSet.run(db, "clean", Int64(1)) }
+      try engine.commit()
+      try engine.close()
+    }
+  }
+
+  /// Called, with no lock held and perhaps often, after a change made an item dirty.
+  package func setChangeObserver(_ observer: (@Sendable () -> Void)?) {
+    engine.withLock { $0.observer = observer }
+  }
+
+  /// Makes all changes up to now survive the end of this process; `durable`, a power cut too.
+  package func commit(durable: Bool) throws(Errno) {
+    let actions = try run { engine -> [@Sendable () -> Void] in
+      try engine.commit()
+      guard durable else { return [] }
+      defer { engine.afterNextSync = [] }
+      return engine.afterNextSync
+    }
+    guard durable else { return }
+    try synchronize(then: actions)
+  }
+
+  /// Runs `action` once all that was changed up to now is durable, a moment from now; never on the
+  /// caller's stack. For unlinking a content file: the row that names it must be gone first, or a
+  /// crash leaves a row whose bytes are lost. Not run if the process ends before; the next start's
+  /// sweep finds the file.
+  package func afterDurableCommit(_ action: @escaping @Sendable () -> Void) {
+    engine.withLock { $0.afterDurable.append(action) }
+    scheduleTick()
+  }
+
+  /// A number that no content of any item ever had.
+  package func nextGeneration() -> UInt64 { engine.withLock { $0.nextNumber() } }
+
+  private func synchronize(then actions: [@Sendable () -> Void]) throws(Errno) {
+    FaultPoint.reach("catalog.sync.before")
+    do {
+      try log.synchronizeData()
+    } catch {
+      engine.withLock { $0.afterNextSync.insert(contentsOf: actions, at: 0) }
+      throw error
+    }
+    FaultPoint.reach("catalog.sync.after")
+    for action in actions { action() }
+  }
+
+  /// Runs `body` under the lock, then tells the observer, and sees to the next commit.
+  func run<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
+    var failure: Errno?
+    var observer: (@Sendable () -> Void)?
+    var isTickNeeded = false
+    let result = engine.withLock { engine -> Result? in
+      defer {
+        isTickNeeded = engine.hasUncommitted
+        if engine.hasNews {
+          engine.hasNews = false
+          observer = engine.observer
+        }
+      }
+      do {
+        return try body(engine)
+      } catch {
+        failure = Errno(catalogFailure: error)
+        return nil
+      }
+    }
+    if isTickNeeded { scheduleTick() }
+    observer?()
+    if let failure { throw failure }
+    guard let result else { throw .ioError }
+    return result
+  }
+
+  /// `run`, for an answer that may be nil.
+  func optional<Result>(_ body: (Engine) throws -> Result?) throws(Errno) -> Result? {
+    try run { engine in Found(value: try body(engine)) }.value
+  }
+
+  private struct Found<Value> {
+    let value: Value?
+  }
+
+  /// `run`, for one atomic change.
+  func change<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
+    try run { engine in try engine.operation { try body(engine) } }
+  }
+
+  /// One commit comes `commitInterval` after the first change that is not committed; a catalog that
+  /// nobody changes has no timer.
+  private func scheduleTick() {
+    let isFirst = isTickDue.withLock { due -> Bool in
+      defer { due = true }
+      return !due
+    }
+    guard isFirst else { return }
+    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Self.commitInterval)) {
+      [weak self] in self?.tick()
+    }
+  }
+
+  private func tick() {
+    isTickDue.withLock { $0 = false }
+    let hasActions = engine.withLock {
+      !$0.afterDurable.isEmpty || !$0.afterNextSync.isEmpty
+    }
+    // A failure is that of the disk. It shows in the next fsync, and the next tick tries again.
+    do { try commit(durable: hasActions) } catch { scheduleTick() }
+  }
+}
+
+extension Errno {
+  /// The errno for what an operation on the catalog threw.
+  init(catalogFailure error: any Error) {
+    switch error {
+    case let errno as Errno: self = errno
+    case let error as DatabaseError:
+      switch error.resultCode {
+      case .SQLITE_FULL: self = .noSpace
+      case .SQLITE_NOMEM: self = .noMemory
+      case .SQLITE_READONLY: self = .readOnlyFileSystem
+      case .SQLITE_PERM, .SQLITE_AUTH: self = .permissionDenied
+      case .SQLITE_BUSY, .SQLITE_LOCKED: self = .resourceBusy
+      default: self = .ioError
+      }
+    default: self = .ioError
+    }
+  }
+}

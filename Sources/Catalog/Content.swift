@@ -1,0 +1,125 @@
+internal import GRDB
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// What happens to a file's content: written here, brought here, sent away.
+extension Engine {
+  func noteContentChange(_ number: InodeNumber, size: UInt64, modified: Timestamp) throws {
+    var inode = try inode(number)
+    guard inode.kind == .file else { throw Errno.invalidArgument }
+    guard inode.content == .local else { throw Errno.invalidArgument }
+    inode.size = size
+    inode.modified = modified
+    inode.changed = now
+    inode.version = nil
+    try store(inode)
+    mark(inode)
+  }
+
+  func replaceContent(_ number: InodeNumber) throws -> (inode: Inode, obsolete: ContentKey) {
+    var inode = try inode(number)
+    guard inode.kind == .file, let key = inode.contentKey else { throw Errno.invalidArgument }
+    inode.content = .local
+    inode.generation = nextNumber()
+    inode.size = 0
+    inode.version = nil
+    inode.modified = now
+    inode.changed = inode.modified
+    try store(inode)
+    mark(inode)
+    return (inode, key)
+  }
+
+  func markContentLocal(_ number: InodeNumber, generation: UInt64) throws -> Bool {
+    var inode = try inode(number)
+    guard inode.kind == .file, inode.generation == generation else { return false }
+    guard inode.content == .remote else { return true }
+    inode.content = .local
+    try store(inode)
+    return true
+  }
+
+  func evict(_ number: InodeNumber, isOpen: (InodeNumber) -> Bool) throws -> ContentKey {
+    var inode = try inode(number)
+    guard inode.kind == .file, let key = inode.contentKey else { throw Errno.invalidArgument }
+    guard !inode.isExcluded else { throw Errno.notPermitted }
+    guard !inode.isOrphan, !inode.isPinned, !isOpen(number), try stamp(inode.item) == nil,
+      try shownContent(inode)?.manifest != nil
+    else { throw Errno.resourceBusy }
+    inode.content = .remote
+    // A download that begins before the old file is unlinked writes to another one.
+    inode.generation = nextNumber()
+    try store(inode)
+    return key
+  }
+
+  // MARK: After an unclean end
+
+  func noteWriteBegan(_ number: InodeNumber) throws -> Bool {
+    let inode = try inode(number)
+    // An edited content has nothing to lose its version against: only its size may be out of date,
+    // and that `recover` reads back from every edited file.
+    guard inode.kind == .file, inode.version != nil else { return false }
+    try write { db in
+      try queries.beginWrite.run(db, number.column, clock.nanoseconds())
+    }
+    return true
+  }
+
+  func noteWriteEnded(_ number: InodeNumber) throws {
+    try write { db in try queries.endWrite.run(db, number.column) }
+  }
+
+  func recover(
+    _ probe: (ContentKey) throws -> (size: UInt64, modified: Int64)?
+  ) throws -> [InodeNumber] {
+    try flush()
+    let began = try database { db in
+      let rows = try Row.fetchAll(db, sql: "SELECT ino, began FROM open_write")
+      return Dictionary(
+        rows.map { ($0.number(0), $0.integer(1)) }, uniquingKeysWith: { first, _ in first })
+    }
+    let edited = try database { db in
+      try Row.fetchAll(
+        db, sql: "SELECT ino FROM inode WHERE kind = 1 AND content = 0 AND version IS NULL"
+      ).map { $0.number(0) }
+    }
+    var result: [InodeNumber] = []
+    for number in Set(edited).union(began.keys).sorted() {
+      guard var inode = try? inode(number), let key = inode.contentKey, inode.content == .local,
+        let found = try probe(key)
+      else { continue }
+      // The file's clock is the kernel's coarse one; a second covers that.
+      let isWritten = began[number].map { found.modified >= $0 - 1_000_000_000 } ?? false
+      guard found.size != inode.size || (isWritten && inode.version != nil) else { continue }
+      inode.size = found.size
+      inode.version = nil
+      inode.modified = max(inode.modified, Timestamp(nanoseconds: found.modified))
+      inode.changed = now
+      try store(inode)
+      mark(inode)
+      result.append(number)
+    }
+    try write { db in
+      try db.execute(sql: "DELETE FROM open_write")
+      // A manifest may be of bytes that were overwritten in the moment before the end.
+      try db.execute(sql: "DELETE FROM upload")
+    }
+    return result
+  }
+
+  func unneededContent(among keys: [ContentKey]) throws -> [ContentKey] {
+    try flush()
+    let needed = try database { db -> Set<ContentKey> in
+      let cursor = try Row.fetchCursor(
+        db, sql: "SELECT item, generation FROM inode WHERE kind = 1 AND content = 0")
+      var result: Set<ContentKey> = []
+      while let row = try cursor.next() {
+        result.insert(ContentKey(item: try row.identifier(0), generation: row.unsigned(1)))
+      }
+      return result
+    }
+    return keys.filter { !needed.contains($0) }
+  }
+}

@@ -1,0 +1,279 @@
+internal import Foundation
+internal import GRDB
+internal import Model
+internal import RecordFormat
+internal import SystemPackage
+
+/// The remote tree (the log, folded) and the base (what local and remote last agreed on).
+extension Engine {
+  /// Encoded records; `applied` is spelled out where the row says that it is the same as `record`.
+  struct RemoteRow {
+    var record: [UInt8]?
+    var applied: [UInt8]?
+  }
+
+  func remoteRow(_ item: ItemID) throws -> RemoteRow? {
+    try database { db in
+      try queries.remote.first(db, item.data) { row in
+        let record = try row.bytes(0)
+        return RemoteRow(
+          record: record, applied: row.integer(2) == 1 ? record : try row.bytes(1))
+      }
+    }
+  }
+
+  func decode(_ bytes: [UInt8]?) throws -> ItemRecord? {
+    guard let bytes else { return nil }
+    do {
+      return try ItemRecord(decoding: bytes)
+    } catch {
+      throw CatalogDamage("a record cannot be read: \(error)")
+    }
+  }
+
+  func remote(_ item: ItemID) throws -> ItemRecord? { try decode(try remoteRow(item)?.record) }
+
+  func base(_ item: ItemID) throws -> ItemRecord? { try decode(try remoteRow(item)?.applied) }
+
+  /// Writes both, or deletes the row when there is neither. A version that an inode shows and that
+  /// neither names any more is kept beside the inode, so that its chunks can still be found.
+  func setRemoteRow(_ item: ItemID, _ new: RemoteRow, was old: RemoteRow?) throws {
+    guard new.record != nil || new.applied != nil else {
+      if let old {
+        try preserveShown(item, old, new)
+        try write { db in try queries.deleteRemote.run(db, item.data) }
+      }
+      return
+    }
+    if let old, old.record != new.record || old.applied != new.applied {
+      try preserveShown(item, old, new)
+    }
+    let isSame = new.record == new.applied
+    try write { db in
+      try queries.setRemote.run(
+        db, item.data, new.record.map { Data($0) }, isSame ? nil : new.applied.map { Data($0) },
+        Int64(isSame ? 1 : 0))
+    }
+  }
+
+  private func preserveShown(_ item: ItemID, _ old: RemoteRow, _ new: RemoteRow) throws {
+    let numbers = try database { db in
+      try queries.inodesOfItem.all(db, item.data) { $0.number(0) }
+    }
+    for number in numbers {
+      guard let version = try inode(number).version else { continue }
+      func names(_ bytes: [UInt8]?) throws -> Bool {
+        try decode(bytes)?.version(version) != nil
+      }
+      if try names(new.applied) || names(new.record) { continue }
+      for candidate in [old.applied, old.record] where try names(candidate) {
+        if let candidate {
+          try write { db in try queries.setShown.run(db, number.column, Data(candidate)) }
+        }
+        break
+      }
+    }
+  }
+
+  /// The version that an inode shows, wherever it is still named; nil for an edited content.
+  func shownContent(_ inode: Inode) throws -> ContentVersion? {
+    guard inode.kind == .file, let version = inode.version else { return nil }
+    let row = try remoteRow(inode.item)
+    if let found = try decode(row?.applied)?.version(version) { return found }
+    if let found = try decode(row?.record)?.version(version) { return found }
+    let kept = try database { db in
+      try queries.shown.first(db, inode.number.column) { try $0.blob(0) }
+    }
+    return try decode(kept)?.version(version)
+  }
+
+  // MARK: Position
+
+  func position() throws -> LogPosition {
+    try database { db in
+      let sequence = try queries.metaGet.first(db, "position.sequence") { $0.unsigned(0) }
+      let hash = try queries.metaGet.first(db, "position.hash") { try $0.blob(0) }
+      guard let sequence, let hash else { return LogPosition.start }
+      return LogPosition(sequence: sequence, hash: hash)
+    }
+  }
+
+  private func setPosition(_ position: LogPosition) throws {
+    try write { db in
+      try queries.metaSet.run(db, "position.sequence", position.sequence.column)
+      try queries.metaSet.run(db, "position.hash", Data(position.hash))
+    }
+  }
+
+  // MARK: Folding
+
+  /// Folds one segment. EINVAL unless it comes after what was folded; EBADMSG, with nothing done,
+  /// for one after which the tree would be none.
+  func fold(_ changes: LogChanges, to position: LogPosition) throws {
+    let present = try self.position()
+    guard position.sequence > present.sequence else { throw Errno.invalidArgument }
+    let upserts = changes.upserts
+    var seen: Set<ItemID> = []
+    for id in upserts.map(\.id) + changes.removals {
+      guard seen.insert(id).inserted else { throw Errno.badMessage }
+    }
+    guard !changes.removals.contains(.root) else { throw Errno.badMessage }
+
+    // All old links go before any new one comes, so that names can be swapped in one segment.
+    var rows: [ItemID: RemoteRow] = [:]
+    var kinds: [ItemID: ItemKind] = [:]
+    for id in upserts.map(\.id) + changes.removals {
+      guard let row = try remoteRow(id) else { continue }
+      rows[id] = row
+      guard let old = try decode(row.record) else { continue }
+      kinds[id] = old.kind
+      try write { db in
+        for link in old.links {
+          try queries.deleteRemoteLink.run(db, link.parent.data, link.name.data)
+        }
+      }
+    }
+    for record in upserts {
+      try check(record, knownAs: kinds[record.id])
+      try setRemoteRow(
+        record.id, RemoteRow(record: record.encoded(), applied: rows[record.id]?.applied),
+        was: rows[record.id])
+      try setConflicted(record.id, !record.conflicts.isEmpty)
+      try write { db in
+        for link in record.links {
+          let isTaken =
+            try queries.remoteChild.first(db, link.parent.data, link.name.data) { _ in true }
+          guard isTaken == nil else { throw Errno.badMessage }
+          try queries.insertRemoteLink.run(
+            db, link.parent.data, link.name.data, record.id.data)
+        }
+      }
+    }
+    for id in changes.removals {
+      try setRemoteRow(id, RemoteRow(record: nil, applied: rows[id]?.applied), was: rows[id])
+      try setConflicted(id, false)
+    }
+    try checkTree(changes)
+    try write { db in
+      for location in changes.chunks {
+        try queries.setChunk.run(
+          db, Data(location.chunk.id.bytes), location.pack.data, location.offset.column,
+          Int64(location.storedLength), Int64(location.chunk.length))
+      }
+    }
+    try setPosition(position)
+  }
+
+  private func setConflicted(_ item: ItemID, _ isConflicted: Bool) throws {
+    try write { db in
+      if isConflicted {
+        try queries.setConflicted.run(db, item.data)
+      } else {
+        try queries.clearConflicted.run(db, item.data)
+      }
+    }
+  }
+
+  private func check(_ record: ItemRecord, knownAs kind: ItemKind?) throws {
+    guard record.kind.isSynced, kind == nil || kind == record.kind else { throw Errno.badMessage }
+    if record.id == .root {
+      guard record.kind == .directory, record.links.isEmpty else { throw Errno.badMessage }
+    } else if record.kind == .directory {
+      guard record.links.count == 1 else { throw Errno.badMessage }
+    } else {
+      guard !record.links.isEmpty else { throw Errno.badMessage }
+    }
+  }
+
+  /// What a segment changed still makes a tree: parents are directories, what was removed holds
+  /// nothing, no directory is below itself. The root is there even before a record says so.
+  private func checkTree(_ changes: LogChanges) throws {
+    var checked: Set<ItemID> = []
+    for record in changes.upserts {
+      for link in record.links {
+        var current = link.parent
+        var passed: Set<ItemID> = [record.id]
+        while current != .root, !checked.contains(current) {
+          guard record.kind != .directory || passed.insert(current).inserted else {
+            throw Errno.badMessage
+          }
+          guard let parent = try remote(current), parent.kind == .directory,
+            let above = parent.links.first?.parent
+          else { throw Errno.badMessage }
+          // Files end no cycle: what is above their directory is its own record's concern.
+          guard record.kind == .directory else { break }
+          current = above
+        }
+        if record.kind == .directory { checked.formUnion(passed) }
+      }
+    }
+    for id in changes.removals {
+      let isUsed = try database { db in
+        try queries.anyRemoteChild.first(db, id.data) { _ in true } ?? false
+      }
+      guard !isUsed else { throw Errno.badMessage }
+    }
+  }
+
+  // MARK: Base
+
+  /// Base := remote.
+  func agree(_ item: ItemID) throws {
+    guard let row = try remoteRow(item), row.applied != row.record else { return }
+    try setRemoteRow(item, RemoteRow(record: row.record, applied: row.record), was: row)
+  }
+
+  func forgetBase(_ item: ItemID) throws {
+    if let row = try remoteRow(item), row.applied != nil {
+      try setRemoteRow(item, RemoteRow(record: row.record, applied: nil), was: row)
+    }
+    if try stamp(item) != nil { try clearStamp(item) }
+  }
+
+  /// Our own segment is in the log.
+  func committed(
+    _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
+    versions: [ItemID: UploadedContent], undecided: Set<ItemID>
+  ) throws {
+    let isAhead = try self.position() != position
+    if !changes.isEmpty || isAhead {
+      try fold(changes, to: position)
+    }
+    for record in changes.upserts where !undecided.contains(record.id) { try agree(record.id) }
+    for id in changes.removals { try agree(id) }
+    var stillEdited: Set<ItemID> = []
+    for (item, content) in versions where try !adoptVersion(item, content) {
+      stillEdited.insert(item)
+    }
+    for (item, expected) in stamps {
+      let stamp = try stamp(item)
+      // What was changed since it was read stays marked, or it would never go up.
+      if stamp == expected, !stillEdited.contains(item) {
+        try clearStamp(item)
+      } else if stamp == nil, try remoteRow(item) != nil {
+        // It went, or left the synced tree, while its first record was on the way.
+        setStamp(item)
+      }
+    }
+  }
+
+  /// False for a content that was changed since it was read.
+  private func adoptVersion(_ item: ItemID, _ content: UploadedContent) throws -> Bool {
+    guard let number = try inodeNumber(of: item) else { return true }
+    var inode = try inode(number)
+    guard inode.kind == .file, !inode.isExcluded, inode.version == nil else { return true }
+    guard inode.generation == content.generation, inode.size == content.size,
+      inode.modified == content.modified, inode.changed == content.changed
+    else { return false }
+    inode.version = content.version
+    try store(inode)
+    return true
+  }
+}
+
+extension ItemRecord {
+  /// The content or conflict version of this identity.
+  func version(_ id: VersionID) -> ContentVersion? {
+    content?.id == id ? content : conflicts.first { $0.id == id }
+  }
+}

@@ -1,0 +1,169 @@
+internal import GRDB
+internal import Model
+internal import SystemPackage
+
+/// Renames, and what they do to where things sync.
+extension Engine {
+  /// Source: rename(2), renameat2(2).
+  func rename(
+    _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
+    mode: RenameMode
+  ) throws -> RenameOutcome {
+    let from = try directory(parent)
+    let to = try directory(newParent)
+    guard let number = try child(name, in: parent) else { throw Errno.noSuchFileOrDirectory }
+    let source = try inode(number)
+    if source.kind == .directory, try isBelow(newParent, number) { throw Errno.invalidArgument }
+    let target = try child(newName, in: newParent).map { try inode($0) }
+    switch mode {
+    case .noReplace:
+      guard target == nil else { throw Errno.fileExists }
+    case .exchange:
+      guard let target else { throw Errno.noSuchFileOrDirectory }
+      if target.kind == .directory, try isBelow(parent, target.number) {
+        throw Errno.invalidArgument
+      }
+    case .replace:
+      if let target, target.number != source.number { try checkReplace(source, target) }
+    }
+    // Two names of one file, or one name: nothing is done, and that is success.
+    if target?.number == source.number { return RenameOutcome(moved: source, replaced: nil) }
+    try checkMove(source, excluded: to.isExcluded || newName.isExcludedFromSync)
+    if mode == .exchange, let target {
+      try checkMove(target, excluded: from.isExcluded || name.isExcludedFromSync)
+      return try exchange(
+        (source, name, from), (target, newName, to))
+    }
+    return try move((source, name, from), to: (newName, to), replacing: target)
+  }
+
+  private func checkReplace(_ source: Inode, _ target: Inode) throws {
+    if target.kind == .directory {
+      guard source.kind == .directory else { throw Errno.isDirectory }
+      guard try isEmpty(target.number) else { throw Errno.directoryNotEmpty }
+    } else if source.kind == .directory {
+      throw Errno.notDirectory
+    }
+  }
+
+  private typealias Place = (inode: Inode, name: ItemName, directory: Inode)
+
+  private func move(
+    _ source: Place, to place: (name: ItemName, directory: Inode), replacing target: Inode?
+  ) throws -> RenameOutcome {
+    let time = now
+    var replaced: Inode?
+    var gone = 0
+    if let target {
+      replaced = try unlink(target, from: place.directory.number, place.name, at: time)
+      if target.kind == .directory { gone = 1 }
+    }
+    try write { db in
+      try queries.moveEntry.run(
+        db, place.directory.number.column, place.name.data, source.directory.number.column,
+        source.name.data)
+    }
+    names.insert(
+      EntryKey(parent: source.directory.number, name: source.name), InodeNumber(0))
+    names.insert(
+      EntryKey(parent: place.directory.number, name: place.name), source.inode.number)
+    let isDirectory = source.inode.kind == .directory
+    if isDirectory { parents.insert(source.inode.number, place.directory.number) }
+    let moved = try settle(source.inode.number, at: time)
+    let leaves = source.directory.number != place.directory.number && isDirectory ? 1 : 0
+    try touch(source.directory, at: time, subdirectories: -leaves)
+    try touch(place.directory, at: time, subdirectories: leaves - gone)
+    return RenameOutcome(moved: moved, replaced: replaced)
+  }
+
+  private func exchange(_ first: Place, _ second: Place) throws -> RenameOutcome {
+    let time = now
+    for (place, other) in [(first, second), (second, first)] {
+      try write { db in
+        try queries.retargetEntry.run(
+          db, other.inode.number.column, place.directory.number.column, place.name.data)
+      }
+      names.insert(
+        EntryKey(parent: place.directory.number, name: place.name), other.inode.number)
+      if other.inode.kind == .directory {
+        parents.insert(other.inode.number, place.directory.number)
+      }
+    }
+    let moved = try settle(first.inode.number, at: time)
+    let replaced = try settle(second.inode.number, at: time)
+    let change =
+      first.directory.number == second.directory.number
+      ? 0
+      : (second.inode.kind == .directory ? 1 : 0) - (first.inode.kind == .directory ? 1 : 0)
+    try touch(first.directory, at: time, subdirectories: change)
+    try touch(second.directory, at: time, subdirectories: -change)
+    return RenameOutcome(moved: moved, replaced: replaced)
+  }
+
+  /// An inode has a new name: its change time, its mark, and whether it syncs.
+  private func settle(_ number: InodeNumber, at time: Timestamp) throws -> Inode {
+    var inode = try inode(number)
+    inode.changed = time
+    try store(inode)
+    mark(inode)
+    try refreshExclusion(number)
+    return try self.inode(number)
+  }
+
+  // MARK: Exclusion
+
+  /// EXDEV where a move into or out of what does not sync cannot be done by renaming, so that `mv`
+  /// copies instead: into it, content must be here, for the backend's copy goes; out of it, an item
+  /// whose identity a remote item took meanwhile needs a new one.
+  private func checkMove(_ inode: Inode, excluded: Bool) throws {
+    guard excluded != inode.isExcluded else { return }
+    try forEachBelow(inode.number) { item in
+      if excluded {
+        guard item.content == .local || item.kind != .file else { throw Errno.improperLink }
+      } else {
+        try checkLeaving(item.number)
+      }
+    }
+  }
+
+  func checkLeaving(_ number: InodeNumber) throws {
+    let detached = try database { db in
+      try queries.isDetached.first(db, number.column) { $0.integer(0) } ?? 0
+    }
+    guard detached == 0 else { throw Errno.improperLink }
+  }
+
+  /// Visits an inode and everything below it, parents first.
+  func forEachBelow(_ number: InodeNumber, _ body: (Inode) throws -> Void) throws {
+    var waiting = [number]
+    while let next = waiting.popLast() {
+      let inode = try inode(next)
+      try body(inode)
+      if inode.kind == .directory { waiting += try children(of: next).map(\.child) }
+    }
+  }
+
+  /// Computes anew whether an inode, and what is below it, syncs. It does if one of its names does.
+  /// What enters is retired remotely, what leaves is new there.
+  func refreshExclusion(_ number: InodeNumber) throws {
+    var waiting = [number]
+    while let next = waiting.popLast() {
+      var inode = try inode(next)
+      guard next != .root, !inode.isOrphan else { continue }
+      let isExcluded = try links(of: next).allSatisfy { link in
+        try link.name.isExcludedFromSync || self.inode(link.parent).isExcluded
+      }
+      guard isExcluded != inode.isExcluded else { continue }
+      inode.isExcluded = isExcluded
+      // The version goes with the item; a content that came back would be a new one.
+      if isExcluded, inode.content == .local { inode.version = nil }
+      try store(inode)
+      if isExcluded, inode.kind.isSynced {
+        try retire(inode.item)
+      } else {
+        mark(inode)
+      }
+      if inode.kind == .directory { waiting += try children(of: next).map(\.child) }
+    }
+  }
+}

@@ -1,0 +1,171 @@
+internal import GRDB
+
+/// The tables, by numbered migrations. `docs/catalog-format.md` says what they mean; a released
+/// migration is never changed, only followed by another.
+enum Schema {
+  /// "ubiq": tells a catalog from another program's database.
+  static let applicationID: Int64 = 0x7562_6971
+
+  static var version: Int { migrations.count }
+
+  static let migrations = [
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE inode (
+      ino INTEGER PRIMARY KEY AUTOINCREMENT,
+      item BLOB NOT NULL,
+      detached INTEGER NOT NULL,
+      kind INTEGER NOT NULL,
+      mode INTEGER NOT NULL,
+      uid INTEGER NOT NULL,
+      gid INTEGER NOT NULL,
+      rdev INTEGER NOT NULL,
+      nlink INTEGER NOT NULL,
+      size INTEGER NOT NULL,
+      atime INTEGER NOT NULL,
+      mtime INTEGER NOT NULL,
+      ctime INTEGER NOT NULL,
+      btime INTEGER NOT NULL,
+      target BLOB,
+      flags INTEGER NOT NULL,
+      content INTEGER NOT NULL,
+      generation INTEGER NOT NULL,
+      version BLOB,
+      UNIQUE (item, detached)
+    );
+    CREATE INDEX inode_detached ON inode (ino) WHERE detached <> 0;
+    CREATE TABLE entry (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      parent INTEGER NOT NULL,
+      name BLOB NOT NULL,
+      child INTEGER NOT NULL,
+      UNIQUE (parent, name)
+    );
+    CREATE INDEX entry_parent ON entry (parent);
+    CREATE INDEX entry_child ON entry (child);
+    CREATE TABLE xattr (
+      ino INTEGER NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (ino, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE dirty (
+      item BLOB PRIMARY KEY, stamp INTEGER NOT NULL, changed INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE remote (item BLOB PRIMARY KEY, record BLOB, applied BLOB, same INTEGER NOT NULL);
+    CREATE INDEX remote_differs ON remote (item) WHERE same = 0;
+    CREATE TABLE remote_link (
+      parent BLOB NOT NULL, name BLOB NOT NULL, item BLOB NOT NULL, PRIMARY KEY (parent, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE conflicted (item BLOB PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE chunk (
+      id BLOB PRIMARY KEY, pack BLOB NOT NULL, offset INTEGER NOT NULL, stored INTEGER NOT NULL,
+      length INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE upload (
+      item BLOB PRIMARY KEY, generation INTEGER NOT NULL, size INTEGER NOT NULL,
+      mtime INTEGER NOT NULL, manifest BLOB NOT NULL
+    );
+    CREATE TABLE shown (ino INTEGER PRIMARY KEY, record BLOB NOT NULL);
+    CREATE TABLE open_write (ino INTEGER PRIMARY KEY, began INTEGER NOT NULL);
+    INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', 15);
+    """
+  ]
+}
+
+/// Every statement that runs often, prepared once.
+struct Queries {
+  static let inodeColumns = """
+    i.ino, i.item, i.kind, i.mode, i.uid, i.gid, i.rdev, i.nlink, i.size, i.atime, i.mtime, \
+    i.ctime, i.btime, i.target, i.flags, i.content, i.generation, i.version
+    """
+
+  let begin = Query("BEGIN IMMEDIATE")
+  let commit = Query("COMMIT")
+  let savepoint = Query("SAVEPOINT op")
+  let release = Query("RELEASE op")
+  let rollbackTo = Query("ROLLBACK TO op")
+
+  let metaGet = Query("SELECT value FROM meta WHERE key = ?")
+  let metaSet = Query("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)")
+
+  let inode = Query("SELECT \(inodeColumns) FROM inode i WHERE i.ino = ?")
+  let inodeOfItem = Query("SELECT ino FROM inode WHERE item = ? AND detached = 0")
+  let inodesOfItem = Query("SELECT ino FROM inode WHERE item = ?")
+  let isDetached = Query("SELECT detached FROM inode WHERE ino = ?")
+  let detach = Query("UPDATE inode SET detached = ino WHERE ino = ?")
+  let attach = Query("UPDATE inode SET detached = 0 WHERE ino = ?")
+  let setItem = Query("UPDATE inode SET item = ? WHERE ino = ?")
+  let insertInode = Query(
+    """
+    INSERT INTO inode (item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, \
+    ctime, btime, target, flags, content, generation, version) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    """)
+  let updateInode = Query(
+    """
+    UPDATE inode SET mode = ?, uid = ?, gid = ?, nlink = ?, size = ?, atime = ?, mtime = ?, \
+    ctime = ?, btime = ?, target = ?, flags = ?, content = ?, generation = ?, version = ? \
+    WHERE ino = ?
+    """)
+  let deleteInode = Query("DELETE FROM inode WHERE ino = ?")
+  let orphans = Query("SELECT ino FROM inode WHERE detached <> 0 AND flags & 8 <> 0")
+  let allInodes = Query(
+    "SELECT \(inodeColumns) FROM inode i WHERE i.ino > ? ORDER BY i.ino LIMIT ?")
+
+  let child = Query("SELECT child FROM entry WHERE parent = ? AND name = ?")
+  let entry = Query("SELECT id, child FROM entry WHERE parent = ? AND name = ?")
+  let insertEntry = Query("INSERT INTO entry (parent, name, child) VALUES (?, ?, ?)")
+  let moveEntry = Query("UPDATE entry SET parent = ?, name = ? WHERE parent = ? AND name = ?")
+  let retargetEntry = Query("UPDATE entry SET child = ? WHERE parent = ? AND name = ?")
+  let retargetEntries = Query("UPDATE entry SET child = ? WHERE child = ?")
+  let deleteEntry = Query("DELETE FROM entry WHERE parent = ? AND name = ?")
+  let anyEntry = Query("SELECT 1 FROM entry WHERE parent = ? LIMIT 1")
+  let links = Query("SELECT parent, name FROM entry WHERE child = ? ORDER BY id")
+  let children = Query("SELECT name, child FROM entry WHERE parent = ? ORDER BY id")
+  let readDirectory = Query(
+    """
+    SELECT e.id, e.name, \(inodeColumns) FROM entry e JOIN inode i ON i.ino = e.child \
+    WHERE e.parent = ? AND e.id > ? ORDER BY e.id LIMIT ?
+    """)
+
+  let attribute = Query("SELECT value FROM xattr WHERE ino = ? AND name = ?")
+  let attributes = Query("SELECT name, value FROM xattr WHERE ino = ? ORDER BY name")
+  let setAttribute = Query("INSERT OR REPLACE INTO xattr (ino, name, value) VALUES (?, ?, ?)")
+  let removeAttribute = Query("DELETE FROM xattr WHERE ino = ? AND name = ?")
+  let removeAttributes = Query("DELETE FROM xattr WHERE ino = ?")
+
+  let stamp = Query("SELECT stamp FROM dirty WHERE item = ?")
+  let setStamp = Query("INSERT OR REPLACE INTO dirty (item, stamp, changed) VALUES (?, ?, ?)")
+  let clearStamp = Query("DELETE FROM dirty WHERE item = ?")
+  let stampCount = Query("SELECT COUNT(*) FROM dirty")
+
+  let remote = Query("SELECT record, applied, same FROM remote WHERE item = ?")
+  let hasRemote = Query("SELECT 1 FROM remote WHERE item = ?")
+  let setRemote = Query(
+    "INSERT OR REPLACE INTO remote (item, record, applied, same) VALUES (?, ?, ?, ?)")
+  let deleteRemote = Query("DELETE FROM remote WHERE item = ?")
+  let differing = Query(
+    "SELECT item FROM dirty UNION SELECT item FROM remote WHERE same = 0 ORDER BY item")
+  let remoteChild = Query("SELECT item FROM remote_link WHERE parent = ? AND name = ?")
+  let remoteChildren = Query("SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item")
+  let anyRemoteChild = Query("SELECT 1 FROM remote_link WHERE parent = ? LIMIT 1")
+  let insertRemoteLink = Query("INSERT INTO remote_link (parent, name, item) VALUES (?, ?, ?)")
+  let deleteRemoteLink = Query("DELETE FROM remote_link WHERE parent = ? AND name = ?")
+  let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")
+  let clearConflicted = Query("DELETE FROM conflicted WHERE item = ?")
+  let conflictCount = Query("SELECT COUNT(*) FROM conflicted")
+
+  let chunk = Query("SELECT pack, offset, stored, length FROM chunk WHERE id = ?")
+  let setChunk = Query(
+    "INSERT OR REPLACE INTO chunk (id, pack, offset, stored, length) VALUES (?, ?, ?, ?, ?)")
+  let upload = Query("SELECT generation, size, mtime, manifest FROM upload WHERE item = ?")
+  let setUpload = Query(
+    """
+    INSERT OR REPLACE INTO upload (item, generation, size, mtime, manifest) VALUES (?, ?, ?, ?, ?)
+    """)
+  let deleteUpload = Query("DELETE FROM upload WHERE item = ?")
+
+  let shown = Query("SELECT record FROM shown WHERE ino = ?")
+  let setShown = Query("INSERT OR REPLACE INTO shown (ino, record) VALUES (?, ?)")
+  let deleteShown = Query("DELETE FROM shown WHERE ino = ?")
+  let beginWrite = Query("INSERT OR IGNORE INTO open_write (ino, began) VALUES (?, ?)")
+  let endWrite = Query("DELETE FROM open_write WHERE ino = ?")
+}

@@ -1,0 +1,162 @@
+internal import Glibc
+package import Model
+package import Platform
+package import SystemPackage
+
+/// The directory of content files: the bytes of items, by item and generation, never by name.
+///
+/// `<directory>/xx/<item hex>.<generation hex>`, `xx` being the first two digits of the item. The
+/// store knows no names, no sizes and no versions: the catalog does. All calls may be made from any
+/// thread; errors are what the system call gave. The registry's lock is a leaf.
+package final class ContentFiles: Sendable {
+  package let directory: String
+  let partials = Lock<[ContentKey: PartialContent]>([:])
+
+  /// Makes the directory where it is missing.
+  package init(directory: String) throws(Errno) {
+    self.directory = directory
+    try Files.makeDirectories(directory)
+  }
+
+  /// Where the content file of `key` is, or would be.
+  package func path(of key: ContentKey) -> String { "\(shard(of: key))/\(key)" }
+
+  /// Opens a content file. With `create` it is made where it is missing, and is empty then; without,
+  /// a missing one is ENOENT.
+  package func open(_ key: ContentKey, writable: Bool, create: Bool = false) throws(Errno)
+    -> OpenFile
+  {
+    let flags = (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | (create ? O_CREAT : 0)
+    let path = path(of: key)
+    do {
+      return try OpenFile.open(path, flags: flags)
+    } catch .noSuchFileOrDirectory where create {
+      try Files.makeDirectories(shard(of: key))
+      return try OpenFile.open(path, flags: flags)
+    }
+  }
+
+  package func exists(_ key: ContentKey) -> Bool { Files.exists(path(of: key)) }
+
+  /// Unlinks the content file, and drops what was known of its being partial. What has it open
+  /// keeps it. A missing file is no error.
+  ///
+  /// The catalog row that named it must be gone durably first: otherwise a crash leaves a row whose
+  /// bytes are lost.
+  package func remove(_ key: ContentKey) throws(Errno) {
+    dropPartial(key)
+    do { try Files.remove(path(of: key)) } catch .noSuchFileOrDirectory {}
+  }
+
+  /// The 512-byte blocks that the file takes on the disk; 0 where there is none.
+  package func blocks(_ key: ContentKey) -> UInt64 {
+    guard let status = try? Files.status(path(of: key)) else { return 0 }
+    return UInt64(max(0, status.st_blocks))
+  }
+
+  /// Length and modification time (nanoseconds since 1970) of the file; nil where there is none.
+  package func sizeAndTime(_ key: ContentKey) throws(Errno) -> (size: UInt64, modified: Int64)? {
+    do {
+      let status = try Files.status(path(of: key))
+      let time = status.st_mtim
+      return (UInt64(status.st_size), Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    } catch .noSuchFileOrDirectory {
+      return nil
+    }
+  }
+
+  /// The key of every file here. Files that are none of ours are passed over.
+  package func keys() throws(Errno) -> [ContentKey] {
+    var result: [ContentKey] = []
+    for shard in try Files.names(in: directory) where shard.utf8.count == 2 {
+      let names: [String]
+      do { names = try Files.names(in: "\(directory)/\(shard)") } catch .notDirectory { continue }
+      for name in names {
+        if let key = ContentKey(name), name.hasPrefix(shard) { result.append(key) }
+      }
+    }
+    return result
+  }
+
+  /// Makes the file and its name durable. `file` is an open descriptor of `key`.
+  package func synchronize(_ key: ContentKey, _ file: OpenFile) throws(Errno) {
+    try file.synchronize()
+    try Files.synchronizeDirectory(shard(of: key))
+  }
+
+  /// Whether something, a mapping included, has the file open for writing: a mapping outlives the
+  /// close of the file it was made from, and only a lease tells (fcntl(2), F_SETLEASE).
+  package func hasWriter(_ key: ContentKey) throws(Errno) -> Bool {
+    let file: OpenFile
+    do { file = try open(key, writable: false) } catch .noSuchFileOrDirectory { return false }
+    return try file.hasWriter()
+  }
+
+  /// Copies a content file, holes kept, to a key that has none; the data is shared where the file
+  /// system can. On failure nothing is left at `target`.
+  package func copy(from source: ContentKey, to target: ContentKey) throws(Errno) {
+    let input = try open(source, writable: false)
+    let output = try open(target, writable: true, create: true)
+    do throws(Errno) {
+      try ContentFiles.copy(input, to: output)
+    } catch {
+      try? remove(target)
+      throw error
+    }
+  }
+
+  /// Copies the whole of `input` over `output`, holes kept.
+  package static func copy(_ input: OpenFile, to output: OpenFile) throws(Errno) {
+    let size = UInt64(try input.status().st_size)
+    try output.truncate(to: 0)
+    try output.truncate(to: size)
+    var position: UInt64 = 0
+    while position < size, let data = try input.nextData(from: position), data < size {
+      let end = min(size, try input.nextHole(from: data) ?? size)
+      try copy(input, to: output, range: data..<end)
+      position = end
+    }
+  }
+
+  private static func copy(_ input: OpenFile, to output: OpenFile, range: Range<UInt64>)
+    throws(Errno)
+  {
+    var position = range.lowerBound
+    while position < range.upperBound {
+      let length = Int(min(range.upperBound - position, 1 << 30))
+      let count: Int
+      do {
+        count = try input.copyRange(at: position, count: length, to: output, at: position)
+      } catch let error where cannotCopyInKernel.contains(error) {
+        count = 0
+      }
+      guard count > 0 else {
+        return try copyThroughMemory(input, to: output, range: position..<range.upperBound)
+      }
+      position += UInt64(count)
+    }
+  }
+
+  private static let cannotCopyInKernel: [Errno] = [
+    .improperLink, .noFunction, .notSupportedOnSocket, .invalidArgument,
+  ]
+
+  private static func copyThroughMemory(
+    _ input: OpenFile, to output: OpenFile, range: Range<UInt64>
+  ) throws(Errno) {
+    var position = range.lowerBound
+    while position < range.upperBound {
+      let wanted = Int(min(range.upperBound - position, 1 << 20))
+      let bytes = try input.read(count: wanted, at: position)
+      // The file got shorter meanwhile: the rest of the copy stays a hole, as it reads there.
+      guard !bytes.isEmpty else { return }
+      try output.write(bytes, at: position)
+      position += UInt64(bytes.count)
+    }
+  }
+
+  private func shard(of key: ContentKey) -> String {
+    let first = UInt8(truncatingIfNeeded: key.item.high >> 56)
+    return "\(directory)/\(Hex.encode(CollectionOfOne(first)))"
+  }
+}

@@ -1,0 +1,187 @@
+/// One method of the control socket: its name, what it takes, what it answers.
+package protocol ControlMethod {
+  associatedtype Parameters: Codable & Sendable
+  associatedtype Answer: Codable & Sendable
+  static var name: String { get }
+}
+
+/// All methods. Unknown members of parameters are ignored, so that a newer client can talk to an
+/// older daemon of the same protocol version.
+package enum Methods {
+  /// First on every connection: are both ends of the same protocol version?
+  package enum Hello: ControlMethod {
+    package typealias Parameters = Greeting
+    package typealias Answer = Greeting
+    package static let name = "hello"
+  }
+
+  package enum SignIn: ControlMethod {
+    package typealias Parameters = SignInRequest
+    package typealias Answer = SignInAnswer
+    package static let name = "account.signIn"
+  }
+
+  package enum SignOut: ControlMethod {
+    package typealias Parameters = SignOutRequest
+    package typealias Answer = Nothing
+    package static let name = "account.signOut"
+  }
+
+  package enum AccountStatus: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = AccountReport
+    package static let name = "account.status"
+  }
+
+  package enum Devices: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = DevicesReport
+    package static let name = "account.devices"
+  }
+
+  package enum Secret: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = SecretAnswer
+    package static let name = "account.secret"
+  }
+
+  package enum CreateContainer: ControlMethod {
+    package typealias Parameters = ContainerRequest
+    package typealias Answer = CreatedContainer
+    package static let name = "container.create"
+  }
+
+  package enum ListContainers: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = ContainersReport
+    package static let name = "container.list"
+  }
+
+  package enum DeleteContainer: ControlMethod {
+    package typealias Parameters = ContainerRequest
+    package typealias Answer = Nothing
+    package static let name = "container.delete"
+  }
+
+  /// Answers when the mount is usable.
+  package enum Mount: ControlMethod {
+    package typealias Parameters = MountRequest
+    package typealias Answer = MountReport
+    package static let name = "mount"
+  }
+
+  /// Answers when the mounts are gone; they are unmounted if the connection ends first.
+  package enum HoldMounts: ControlMethod {
+    package typealias Parameters = HoldRequest
+    package typealias Answer = Nothing
+    package static let name = "mount.hold"
+  }
+
+  package enum Unmount: ControlMethod {
+    package typealias Parameters = MountpointRequest
+    package typealias Answer = Nothing
+    package static let name = "unmount"
+  }
+
+  package enum Status: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = StatusReport
+    package static let name = "status"
+  }
+
+  package enum ItemStatus: ControlMethod {
+    package typealias Parameters = ItemsRequest
+    package typealias Answer = ItemsReport
+    package static let name = "items.status"
+  }
+
+  package enum Evict: ControlMethod {
+    package typealias Parameters = ItemsRequest
+    package typealias Answer = Nothing
+    package static let name = "items.evict"
+  }
+
+  /// Sends `progress` notifications while it waits.
+  package enum Download: ControlMethod {
+    package typealias Parameters = DownloadRequest
+    package typealias Answer = Nothing
+    package static let name = "items.download"
+  }
+
+  package enum Pin: ControlMethod {
+    package typealias Parameters = PinRequest
+    package typealias Answer = Nothing
+    package static let name = "items.pin"
+  }
+
+  /// Sends `progress` notifications while it waits.
+  package enum Sync: ControlMethod {
+    package typealias Parameters = SyncRequest
+    package typealias Answer = Nothing
+    package static let name = "sync"
+  }
+
+  package enum SetOffline: ControlMethod {
+    package typealias Parameters = OfflineRequest
+    package typealias Answer = Nothing
+    package static let name = "offline"
+  }
+
+  package enum ListVersions: ControlMethod {
+    package typealias Parameters = ItemRequest
+    package typealias Answer = VersionsReport
+    package static let name = "versions.list"
+  }
+
+  /// Sends the content as `data` notifications, in order, before it answers.
+  package enum ReadVersion: ControlMethod {
+    package typealias Parameters = VersionRequest
+    package typealias Answer = Nothing
+    package static let name = "versions.read"
+  }
+
+  package enum ResolveVersions: ControlMethod {
+    package typealias Parameters = ResolveRequest
+    package typealias Answer = Nothing
+    package static let name = "versions.resolve"
+  }
+
+  package enum Check: ControlMethod {
+    package typealias Parameters = CheckRequest
+    package typealias Answer = CheckReport
+    package static let name = "fsck"
+  }
+
+  package enum Diagnose: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = DiagnosisReport
+    package static let name = "doctor"
+  }
+}
+
+/// What a daemon sends without being asked, while a request is under way.
+package enum Notifications {
+  package static let progress = "progress"
+  package static let data = "data"
+}
+
+/// How far long work is. `total` may grow while more is found to do.
+package struct Progress: Codable, Equatable, Sendable {
+  package var done: UInt64
+  package var total: UInt64
+  /// `bytes` or `items`.
+  package var unit: String
+
+  package init(done: UInt64, total: UInt64, unit: String) {
+    self.done = done
+    self.total = total
+    self.unit = unit
+  }
+}
+
+/// The next bytes of a stream, in base64.
+package struct DataPiece: Codable, Sendable {
+  package var base64: String
+
+  package init(base64: String) { self.base64 = base64 }
+}

@@ -1,0 +1,306 @@
+// The answers whose members the contract names: `--json` prints them as they are here.
+
+package struct DaemonReport: Codable, Sendable {
+  package var pid: Int32
+  package var version: String
+
+  package init(pid: Int32, version: String) {
+    self.pid = pid
+    self.version = version
+  }
+}
+
+package struct AccountReport: Codable, Sendable {
+  package var signedIn: Bool
+  package var backend: String?
+  package var device: String?
+  package var deviceIdentifier: String?
+  /// Whether the backend has been reached since the daemon started.
+  package var connected: Bool?
+  /// Why it has not.
+  package var error: String?
+
+  package init(
+    signedIn: Bool, backend: String? = nil, device: String? = nil,
+    deviceIdentifier: String? = nil, connected: Bool? = nil, error: String? = nil
+  ) {
+    self.signedIn = signedIn
+    self.backend = backend
+    self.device = device
+    self.deviceIdentifier = deviceIdentifier
+    self.connected = connected
+    self.error = error
+  }
+}
+
+package struct MountReport: Codable, Sendable {
+  package var container: String
+  package var mountpoint: String
+  /// Whether the kernel reads and writes local content files by itself.
+  package var passthrough: Bool
+  package var passthroughReason: String?
+  /// What the user is to be told of this mount, once.
+  package var notice: String?
+
+  package init(
+    container: String, mountpoint: String, passthrough: Bool, passthroughReason: String?
+  ) {
+    self.container = container
+    self.mountpoint = mountpoint
+    self.passthrough = passthrough
+    self.passthroughReason = passthroughReason
+  }
+}
+
+package struct ContainerReport: Codable, Sendable {
+  package var id: String
+  package var items: UInt64
+  package var localBytes: UInt64
+  package var totalBytes: UInt64
+  package var pendingUploads: Int
+  package var pendingDownloads: Int
+  package var conflicts: Int
+  package var errors: [String]
+
+  package init(
+    id: String, items: UInt64, localBytes: UInt64, totalBytes: UInt64, pendingUploads: Int,
+    pendingDownloads: Int, conflicts: Int, errors: [String]
+  ) {
+    self.id = id
+    self.items = items
+    self.localBytes = localBytes
+    self.totalBytes = totalBytes
+    self.pendingUploads = pendingUploads
+    self.pendingDownloads = pendingDownloads
+    self.conflicts = conflicts
+    self.errors = errors
+  }
+}
+
+/// What went over to the backend and came from it since the daemon started.
+package struct TrafficReport: Codable, Sendable {
+  package struct Requests: Codable, Sendable {
+    package var get: UInt64
+    package var put: UInt64
+    package var list: UInt64
+    package var delete: UInt64
+
+    package init(get: UInt64, put: UInt64, list: UInt64, delete: UInt64) {
+      self.get = get
+      self.put = put
+      self.list = list
+      self.delete = delete
+    }
+  }
+
+  package var bytesUploaded: UInt64
+  package var bytesDownloaded: UInt64
+  package var requests: Requests
+
+  package init(bytesUploaded: UInt64, bytesDownloaded: UInt64, requests: Requests) {
+    self.bytesUploaded = bytesUploaded
+    self.bytesDownloaded = bytesDownloaded
+    self.requests = requests
+  }
+}
+
+package struct StatusReport: Codable, Sendable {
+  package var daemon: DaemonReport
+  package var account: AccountReport
+  package var offline: Bool
+  package var mounts: [MountReport]
+  package var containers: [ContainerReport]
+  package var traffic: TrafficReport
+
+  package init(
+    daemon: DaemonReport, account: AccountReport, offline: Bool, mounts: [MountReport],
+    containers: [ContainerReport], traffic: TrafficReport
+  ) {
+    self.daemon = daemon
+    self.account = account
+    self.offline = offline
+    self.mounts = mounts
+    self.containers = containers
+    self.traffic = traffic
+  }
+}
+
+/// One item: the extended attributes of the contract, and what `stat` says.
+package struct ItemReport: Codable, Sendable {
+  package var path: PathBytes
+  package var kind: String
+  package var size: UInt64
+  package var downloadingStatus: String
+  package var isDownloading: Bool
+  package var isUploading: Bool
+  package var isUploaded: Bool
+  package var hasUnresolvedConflicts: Bool
+  package var isExcludedFromSync: Bool
+  package var isPinned: Bool
+  package var isPackage: Bool
+  package var percentDownloaded: Int
+  package var percentUploaded: Int
+  package var downloadingError: String?
+  package var uploadingError: String?
+  package var version: String?
+  package var itemIdentifier: String
+  package var container: String
+
+  package init(
+    path: PathBytes, kind: String, size: UInt64, downloadingStatus: String, isDownloading: Bool,
+    isUploading: Bool, isUploaded: Bool, hasUnresolvedConflicts: Bool, isExcludedFromSync: Bool,
+    isPinned: Bool, isPackage: Bool, percentDownloaded: Int, percentUploaded: Int,
+    downloadingError: String?, uploadingError: String?, version: String?, itemIdentifier: String,
+    container: String
+  ) {
+    self.path = path
+    self.kind = kind
+    self.size = size
+    self.downloadingStatus = downloadingStatus
+    self.isDownloading = isDownloading
+    self.isUploading = isUploading
+    self.isUploaded = isUploaded
+    self.hasUnresolvedConflicts = hasUnresolvedConflicts
+    self.isExcludedFromSync = isExcludedFromSync
+    self.isPinned = isPinned
+    self.isPackage = isPackage
+    self.percentDownloaded = percentDownloaded
+    self.percentUploaded = percentUploaded
+    self.downloadingError = downloadingError
+    self.uploadingError = uploadingError
+    self.version = version
+    self.itemIdentifier = itemIdentifier
+    self.container = container
+  }
+}
+
+package struct ItemsReport: Codable, Sendable {
+  package var items: [ItemReport]
+
+  package init(items: [ItemReport]) { self.items = items }
+}
+
+package struct CreatedContainer: Codable, Sendable {
+  /// False for one that was there already, which is no error.
+  package var created: Bool
+
+  package init(created: Bool) { self.created = created }
+}
+
+package struct ListedContainer: Codable, Sendable {
+  package var id: String
+  /// Nil where this device has not read the container's log: it was never mounted here.
+  package var items: UInt64?
+  package var totalBytes: UInt64?
+  package var mountpoint: String?
+
+  package init(id: String, items: UInt64?, totalBytes: UInt64?, mountpoint: String?) {
+    self.id = id
+    self.items = items
+    self.totalBytes = totalBytes
+    self.mountpoint = mountpoint
+  }
+}
+
+package struct ContainersReport: Codable, Sendable {
+  package var containers: [ListedContainer]
+
+  package init(containers: [ListedContainer]) { self.containers = containers }
+}
+
+package struct ListedDevice: Codable, Sendable {
+  package var id: String
+  package var name: String
+  /// RFC 3339.
+  package var lastSeen: String
+  package var isThisDevice: Bool
+
+  package init(id: String, name: String, lastSeen: String, isThisDevice: Bool) {
+    self.id = id
+    self.name = name
+    self.lastSeen = lastSeen
+    self.isThisDevice = isThisDevice
+  }
+}
+
+package struct DevicesReport: Codable, Sendable {
+  package var devices: [ListedDevice]
+
+  package init(devices: [ListedDevice]) { self.devices = devices }
+}
+
+package struct ListedVersion: Codable, Sendable {
+  package var id: String
+  package var isCurrent: Bool
+  package var isConflict: Bool
+  package var isResolved: Bool
+  /// The name of the device that saved it, or its identity where the name is not known.
+  package var device: String
+  /// RFC 3339.
+  package var modified: String
+  package var size: UInt64
+  package var hasLocalContents: Bool
+
+  package init(
+    id: String, isCurrent: Bool, isConflict: Bool, isResolved: Bool, device: String,
+    modified: String, size: UInt64, hasLocalContents: Bool
+  ) {
+    self.id = id
+    self.isCurrent = isCurrent
+    self.isConflict = isConflict
+    self.isResolved = isResolved
+    self.device = device
+    self.modified = modified
+    self.size = size
+    self.hasLocalContents = hasLocalContents
+  }
+}
+
+package struct VersionsReport: Codable, Sendable {
+  package var versions: [ListedVersion]
+
+  package init(versions: [ListedVersion]) { self.versions = versions }
+}
+
+package struct FoundProblem: Codable, Sendable {
+  package var container: String
+  package var description: String
+  package var isRepaired: Bool
+
+  package init(container: String, description: String, isRepaired: Bool) {
+    self.container = container
+    self.description = description
+    self.isRepaired = isRepaired
+  }
+}
+
+package struct CheckReport: Codable, Sendable {
+  package var containers: [String]
+  package var problems: [FoundProblem]
+
+  package init(containers: [String], problems: [FoundProblem]) {
+    self.containers = containers
+    self.problems = problems
+  }
+}
+
+package struct Finding: Codable, Sendable {
+  package enum Verdict: String, Codable, Sendable { case ok, warning, failed }
+
+  package var check: String
+  package var verdict: Verdict
+  /// What was seen and, unless all is well, what to do about it.
+  package var message: String
+
+  package init(_ check: String, _ verdict: Verdict, _ message: String) {
+    self.check = check
+    self.verdict = verdict
+    self.message = message
+  }
+}
+
+package struct DiagnosisReport: Codable, Sendable {
+  package var findings: [Finding]
+
+  package init(findings: [Finding]) { self.findings = findings }
+}

@@ -1,0 +1,176 @@
+package struct Greeting: Codable, Sendable {
+  package var protocolVersion: Int
+  package var version: String
+  package var pid: Int32
+
+  package init(protocolVersion: Int, version: String, pid: Int32) {
+    self.protocolVersion = protocolVersion
+    self.version = version
+    self.pid = pid
+  }
+}
+
+package struct SignInRequest: Codable, Sendable {
+  /// A URL; nil for the directory `ubiquityfs-cloud` beside the state directory.
+  package var backend: String?
+  /// Nil for the host's name.
+  package var deviceName: String?
+  /// A passphrase, or what `account secret` printed; nil to make an account or to use the key
+  /// that this machine keeps beside a directory backend.
+  package var secret: String?
+
+  package init(backend: String?, deviceName: String?, secret: String?) {
+    self.backend = backend
+    self.deviceName = deviceName
+    self.secret = secret
+  }
+}
+
+package struct SignInAnswer: Codable, Sendable {
+  package var backend: String
+  package var device: String
+  package var deviceIdentifier: String
+  /// The backend held no account, and now holds this one.
+  package var isNewAccount: Bool
+  /// It was signed in there before; nothing was done.
+  package var wasSignedIn: Bool
+
+  package init(
+    backend: String, device: String, deviceIdentifier: String, isNewAccount: Bool,
+    wasSignedIn: Bool
+  ) {
+    self.backend = backend
+    self.device = device
+    self.deviceIdentifier = deviceIdentifier
+    self.isNewAccount = isNewAccount
+    self.wasSignedIn = wasSignedIn
+  }
+}
+
+package struct SignOutRequest: Codable, Sendable {
+  /// Unmount first, and leave what is not uploaded in the state directory for the next sign-in.
+  package var force: Bool
+
+  package init(force: Bool) { self.force = force }
+}
+
+package struct SecretAnswer: Codable, Sendable {
+  package var secret: String
+
+  package init(secret: String) { self.secret = secret }
+}
+
+package struct ContainerRequest: Codable, Sendable {
+  package var id: String
+
+  package init(id: String) { self.id = id }
+}
+
+package struct MountRequest: Codable, Sendable {
+  package var container: String
+  /// Absolute.
+  package var mountpoint: PathBytes
+  /// As after `-o`, one each.
+  package var options: [String]
+  /// Make a directory that is missing, as `mount --all` does.
+  package var makesDirectory: Bool
+
+  package init(
+    container: String, mountpoint: PathBytes, options: [String], makesDirectory: Bool = false
+  ) {
+    self.container = container
+    self.mountpoint = mountpoint
+    self.options = options
+    self.makesDirectory = makesDirectory
+  }
+}
+
+package struct MountpointRequest: Codable, Sendable {
+  package var mountpoint: PathBytes
+
+  package init(mountpoint: PathBytes) { self.mountpoint = mountpoint }
+}
+
+package struct HoldRequest: Codable, Sendable {
+  package var mountpoints: [PathBytes]
+
+  package init(mountpoints: [PathBytes]) { self.mountpoints = mountpoints }
+}
+
+package struct ItemRequest: Codable, Sendable {
+  package var item: ItemReference
+
+  package init(item: ItemReference) { self.item = item }
+}
+
+package struct ItemsRequest: Codable, Sendable {
+  package var items: [ItemReference]
+
+  package init(items: [ItemReference]) { self.items = items }
+}
+
+package struct DownloadRequest: Codable, Sendable {
+  package var items: [ItemReference]
+  package var waits: Bool
+
+  package init(items: [ItemReference], waits: Bool) {
+    self.items = items
+    self.waits = waits
+  }
+}
+
+package struct PinRequest: Codable, Sendable {
+  package var items: [ItemReference]
+  package var pinned: Bool
+
+  package init(items: [ItemReference], pinned: Bool) {
+    self.items = items
+    self.pinned = pinned
+  }
+}
+
+package struct SyncRequest: Codable, Sendable {
+  /// Only the containers of these; all of them if there are none.
+  package var items: [ItemReference]
+  package var waits: Bool
+  /// Seconds; nil to wait for as long as it takes.
+  package var timeout: Double?
+
+  package init(items: [ItemReference], waits: Bool, timeout: Double?) {
+    self.items = items
+    self.waits = waits
+    self.timeout = timeout
+  }
+}
+
+package struct OfflineRequest: Codable, Sendable {
+  package var offline: Bool
+
+  package init(offline: Bool) { self.offline = offline }
+}
+
+package struct VersionRequest: Codable, Sendable {
+  package var item: ItemReference
+  package var version: String
+
+  package init(item: ItemReference, version: String) {
+    self.item = item
+    self.version = version
+  }
+}
+
+package struct ResolveRequest: Codable, Sendable {
+  package var item: ItemReference
+  package var keep: [String]
+
+  package init(item: ItemReference, keep: [String]) {
+    self.item = item
+    self.keep = keep
+  }
+}
+
+package struct CheckRequest: Codable, Sendable {
+  package var repair: Bool
+
+  package init(repair: Bool) { self.repair = repair }
+}

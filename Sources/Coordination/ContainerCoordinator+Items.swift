@@ -1,0 +1,137 @@
+package import Catalog
+internal import ContentStore
+internal import Model
+package import SystemPackage
+
+/// What users ask of items: where they are, to evict, to download, to keep.
+extension ContainerCoordinator {
+  /// Frees the local content of a file, or of all that can be below a directory.
+  ///
+  /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, EPERM in `.nosync`.
+  /// The catalog says "remote" durably before the bytes go. Source: CONTRACT, "Extended attributes".
+  package func evict(_ number: InodeNumber) throws(Errno) {
+    let inode = try catalog.inode(number)
+    guard !inode.isExcluded else { throw Errno.notPermitted }
+    switch inode.kind {
+    case .directory:
+      try forEachBelow(number) { child in
+        guard child.kind == .file, !child.isExcluded else { return }
+        // What can't be evicted stays; the rest still goes.
+        try? evictFile(child)
+      }
+    case .file:
+      try evictFile(inode)
+    default:
+      throw Errno.invalidArgument
+    }
+  }
+
+  private func evictFile(_ inode: Catalog.Inode) throws(Errno) {
+    guard !isPinned(inode) else { throw Errno.resourceBusy }
+    let key = try catalog.evict(inode.number, isOpen: { self.isOpen($0) })
+    fetcher?.cancelBackgroundFetches(of: inode.number)
+    content.dropPartial(key)
+    discard(key)
+    invalidate([.content(inode.number)])
+  }
+
+  /// Starts to bring the content of a file, or of every file below a directory, and returns.
+  package func startDownload(_ number: InodeNumber) throws(Errno) {
+    guard let fetcher else { throw Errno.networkDown }
+    let inode = try catalog.inode(number)
+    guard inode.kind == .directory else {
+      startDownload(inode, with: fetcher)
+      return
+    }
+    try forEachBelow(number) { child in self.startDownload(child, with: fetcher) }
+  }
+
+  private func startDownload(_ inode: Catalog.Inode, with fetcher: any ContentFetching) {
+    guard inode.kind == .file, inode.content == .remote else { return }
+    fetcher.fetchInBackground(inode.number)
+  }
+
+  /// Pins an item: it and, of a directory, all that is or comes below it is downloaded and is never
+  /// evicted.
+  package func setPinned(_ number: InodeNumber, _ pinned: Bool) throws(Errno) {
+    try catalog.setPinned(number, pinned)
+    if pinned {
+      do throws(Errno) { try startDownload(number) } catch {
+        // Offline: the pin holds, and the content comes when the device is online again.
+        guard error == .networkDown else { throw error }
+      }
+    }
+  }
+
+  /// Whether the item or a directory above it is pinned.
+  package func isPinned(_ inode: Catalog.Inode) -> Bool {
+    var current = inode
+    while true {
+      if current.isPinned { return true }
+      guard current.number != .root, let above = try? catalog.parent(of: current.number),
+        let next = try? catalog.inode(above)
+      else { return false }
+      current = next
+    }
+  }
+
+  package func status(of number: InodeNumber) throws(Errno) -> ItemStatus {
+    let inode = try catalog.inode(number)
+    let transfer = transferState(of: number)
+    let remote = try catalog.remote(inode.item)
+    let isDirty = try catalog.dirtyStamp(inode.item) != nil
+    let isUploaded =
+      !inode.isExcluded && !isDirty && remote != nil
+      && (inode.kind != .file || (inode.version != nil && remote?.content?.manifest != nil))
+    let isStale =
+      inode.version != nil && remote?.content.map { $0.id != inode.version } ?? false
+    let downloading: ItemStatus.Downloading =
+      switch (inode.content, isStale) {
+      case (.remote, _): .notDownloaded
+      case (.local, true): .downloaded
+      case (.local, false): .current
+      }
+    return ItemStatus(
+      downloadingStatus: downloading,
+      isDownloading: transfer.isDownloading,
+      isUploading: transfer.isUploading,
+      isUploaded: isUploaded,
+      hasUnresolvedConflicts: !(remote?.conflicts.isEmpty ?? true),
+      isExcludedFromSync: inode.isExcluded,
+      isPinned: isPinned(inode),
+      isPackage: inode.isPackage,
+      percentDownloaded: percentDownloaded(inode),
+      percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
+      downloadingError: transfer.downloadingError,
+      uploadingError: transfer.uploadingError,
+      version: inode.version?.description ?? "",
+      itemIdentifier: inode.item.description,
+      container: container.description)
+  }
+
+  private func percentDownloaded(_ inode: Catalog.Inode) -> Int {
+    guard inode.kind == .file, inode.content == .remote else { return 100 }
+    guard inode.size > 0 else { return 0 }
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    let present = content.existingPartial(key)?.presentBytes ?? 0
+    return Int(min(present, inode.size) * 100 / inode.size)
+  }
+
+  /// Visits everything below a directory, parents first. The catalog is asked a page at a time, so
+  /// that a large tree does not hold its lock.
+  package func forEachBelow(_ number: InodeNumber, _ body: (Catalog.Inode) -> Void) throws(Errno) {
+    var pending = [number]
+    while let directory = pending.popLast() {
+      var offset: Int64 = 0
+      while true {
+        let page = try catalog.readDirectory(directory, after: offset, limit: 512)
+        guard let last = page.last else { break }
+        for entry in page {
+          body(entry.inode)
+          if entry.inode.kind == .directory { pending.append(entry.inode.number) }
+        }
+        offset = last.offset
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+package import Catalog
+package import ContentStore
+package import Model
+internal import Platform
+package import SystemPackage
+
+/// The one place where the file system and the sync engine of a container meet.
+///
+/// It knows what is open, and so what may be uploaded, evicted or replaced. Safe from any thread.
+/// Lock order: `parts` and the open table are leaves; the catalog's lock may be held above the open
+/// table's (it asks whether an inode is open), never below.
+package final class ContainerCoordinator: Sendable {
+  package let container: ContainerID
+  package let catalog: ContainerCatalog
+  package let content: ContentFiles
+
+  private struct Parts {
+    var fetcher: (any ContentFetching)?
+    var transfers: (any TransferReporting)?
+    var invalidator: (any KernelInvalidating)?
+    var writerClosed: (@Sendable () -> Void)?
+  }
+
+  private let parts = Lock(Parts())
+  private let table = OpenTable()
+
+  package init(container: ContainerID, catalog: ContainerCatalog, content: ContentFiles) {
+    self.container = container
+    self.catalog = catalog
+    self.content = content
+  }
+
+  // MARK: What the composition root injects
+
+  package var fetcher: (any ContentFetching)? { parts.withLock { $0.fetcher } }
+
+  package func setFetcher(_ fetcher: (any ContentFetching)?) {
+    parts.withLock { $0.fetcher = fetcher }
+  }
+
+  package func setTransferReporter(_ reporter: (any TransferReporting)?) {
+    parts.withLock { $0.transfers = reporter }
+  }
+
+  package func setInvalidator(_ invalidator: (any KernelInvalidating)?) {
+    parts.withLock { $0.invalidator = invalidator }
+  }
+
+  /// Told, on the closing thread, when the last open for writing of an inode is closed.
+  package func setWriterClosedObserver(_ observer: (@Sendable () -> Void)?) {
+    parts.withLock { $0.writerClosed = observer }
+  }
+
+  package func transferState(of number: InodeNumber) -> TransferState {
+    parts.withLock { $0.transfers }?.transfer(of: number) ?? TransferState()
+  }
+
+  package func invalidate(_ list: [Invalidation]) {
+    guard !list.isEmpty else { return }
+    parts.withLock { $0.invalidator }?.invalidate(list)
+  }
+
+  /// Waits until programs see what was changed so far. Blocks; never from a request of the kernel.
+  package func waitForKernel() {
+    _ = parts.withLock { $0.invalidator }?.waitForInvalidations(milliseconds: 2000)
+  }
+
+  // MARK: What is open
+
+  /// Notes an open. Call it before reading the inode's generation: a remote change that is applied
+  /// in between then either sees the open, or is seen by it.
+  package func opened(_ number: InodeNumber, forWriting: Bool) {
+    table.opened(number, forWriting: forWriting)
+  }
+
+  package func closed(_ number: InodeNumber, forWriting: Bool) {
+    guard table.closed(number, forWriting: forWriting) else { return }
+    parts.withLock { $0.writerClosed }?()
+  }
+
+  package func isOpen(_ number: InodeNumber) -> Bool { table.count(number).total > 0 }
+
+  package func isOpenForWriting(_ number: InodeNumber) -> Bool {
+    table.count(number).writers > 0
+  }
+
+  /// Removes what an orphan has left once nothing has it open.
+  package func reclaim(_ number: InodeNumber) {
+    guard !isOpen(number), let key = try? catalog.reclaim(number) else { return }
+    discard(key)
+  }
+
+  /// Unlinks a content file once it is durable that no row names it. The other order could leave,
+  /// after a power cut, a row whose bytes are gone; this one at worst leaves a file for the sweep.
+  func discard(_ key: ContentKey) {
+    let content = content
+    catalog.afterDurableCommit { try? content.remove(key) }
+  }
+}

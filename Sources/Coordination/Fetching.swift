@@ -1,0 +1,111 @@
+package import Catalog
+package import SystemPackage
+
+/// Why bytes of a placeholder did not come.
+package enum FetchFailure: Error, Hashable, Sendable {
+  case offline
+  /// Nothing arrived for the whole time limit, or the saving device has not uploaded it yet.
+  case stalled
+  /// What the backend holds fails its check.
+  case damaged(String)
+  case noSpace
+  case cancelled
+  case notFound
+  case system(Errno)
+
+  /// What a program that reads gets. Source: CONTRACT, "The mount".
+  package var errno: Errno {
+    switch self {
+    case .offline: Errno.networkDown
+    case .stalled: Errno.timedOut
+    case .damaged, .notFound: Errno.ioError
+    case .noSpace: Errno.noSpace
+    case .cancelled: Errno.interrupted
+    case .system(let errno): errno
+    }
+  }
+}
+
+extension FetchFailure: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .offline: "the device is offline; switch it online and try again"
+    case .stalled: "the content did not arrive in time; it may not be uploaded yet"
+    case .damaged(let reason): "the content in the backend is damaged: \(reason)"
+    case .noSpace: "the local disk is full"
+    case .cancelled: "the download was cancelled"
+    case .notFound: "the backend no longer holds the content"
+    case .system(let errno): errno.description
+    }
+  }
+}
+
+/// A request for bytes that can be given up.
+package protocol FetchTicket: Sendable {
+  /// The completion is called with `.cancelled` unless it was called already.
+  func cancel()
+}
+
+/// Brings the content of placeholders. The sync engine does it; the composition root injects it,
+/// so that the file system does not know the engine.
+package protocol ContentFetching: Sendable {
+  /// Makes the bytes of `range` of the inode's remote content local.
+  ///
+  /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of
+  /// the caller's or of the engine's held, and never before `fetch` has returned.
+  func fetch(
+    _ number: InodeNumber, range: Range<UInt64>,
+    completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
+  ) -> any FetchTicket
+
+  /// Brings the whole content when nothing more urgent is to do. Returns at once; any number of
+  /// inodes may be asked for, and only a few are fetched at a time.
+  func fetchInBackground(_ number: InodeNumber)
+
+  /// Gives up every download of the inode that no program waits for.
+  func cancelBackgroundFetches(of number: InodeNumber)
+}
+
+extension ContentFetching {
+  package func fetchInBackground(_ number: InodeNumber) {
+    _ = fetch(number, range: 0..<UInt64.max) { _ in }
+  }
+
+  package func cancelBackgroundFetches(of number: InodeNumber) {}
+}
+
+/// What is under way for an item.
+package struct TransferState: Hashable, Sendable {
+  package var isDownloading: Bool
+  package var isUploading: Bool
+  /// 0 to 100.
+  package var percentUploaded: Int
+  package var downloadingError: String?
+  package var uploadingError: String?
+
+  package init(
+    isDownloading: Bool = false, isUploading: Bool = false, percentUploaded: Int = 0,
+    downloadingError: String? = nil, uploadingError: String? = nil
+  ) {
+    self.isDownloading = isDownloading
+    self.isUploading = isUploading
+    self.percentUploaded = percentUploaded
+    self.downloadingError = downloadingError
+    self.uploadingError = uploadingError
+  }
+}
+
+/// Tells of transfers without touching the network.
+package protocol TransferReporting: Sendable {
+  func transfer(of number: InodeNumber) -> TransferState
+}
+
+/// Makes the kernel forget what is no longer so. The mount driver does it.
+package protocol KernelInvalidating: Sendable {
+  /// Does not wait for the kernel; may be called with no lock held only.
+  func invalidate(_ list: [Invalidation])
+
+  /// Waits until the kernel knows what `invalidate` was told so far; false when it did not within
+  /// the time, since it may itself wait for something of ours. Never from a request.
+  func waitForInvalidations(milliseconds: Int) -> Bool
+}

@@ -1,0 +1,41 @@
+internal import Catalog
+internal import Platform
+
+/// How often each inode is open, and how often for writing.
+///
+/// An open for writing is an implicit writing claim: nothing is uploaded from, evicted or replaced
+/// until it is closed. Locks: the shards are leaves; nothing is called under them.
+final class OpenTable: Sendable {
+  struct Count {
+    var total = 0
+    var writers = 0
+  }
+
+  private let shards: [Lock<[InodeNumber: Count]>] = (0..<16).map { _ in Lock([:]) }
+
+  private func shard(_ number: InodeNumber) -> Lock<[InodeNumber: Count]> {
+    shards[Int(number.rawValue & 15)]
+  }
+
+  func opened(_ number: InodeNumber, forWriting: Bool) {
+    shard(number).withLock { table in
+      table[number, default: Count()].total += 1
+      if forWriting { table[number, default: Count()].writers += 1 }
+    }
+  }
+
+  /// Gives whether this was the last one open for writing.
+  func closed(_ number: InodeNumber, forWriting: Bool) -> Bool {
+    shard(number).withLock { table in
+      guard var count = table[number] else { return false }
+      count.total -= 1
+      if forWriting { count.writers -= 1 }
+      table[number] = count.total == 0 ? nil : count
+      return forWriting && count.writers == 0
+    }
+  }
+
+  func count(_ number: InodeNumber) -> Count {
+    shard(number).withLock { $0[number] ?? Count() }
+  }
+}

@@ -1,0 +1,236 @@
+package import Backend
+package import ControlProtocol
+package import Logging
+package import Model
+internal import Platform
+package import RemoteStore
+package import SyncEngine
+
+/// The account that is signed in, and its containers that are open here.
+///
+/// It opens without the backend: what it needs of it is kept in the state directory. Lock order:
+/// `turn` (held over slow work: one container opens or closes at a time), then the leaves.
+package final class AccountSession: Sendable {
+  package struct Connection: Sendable {
+    package var isConnected = false
+    package var error: String?
+    /// Names of the account's devices, as far as they are known.
+    package var names: [Model.DeviceID: String] = [:]
+  }
+
+  private struct Containers {
+    var open: [ContainerID: ContainerSession] = [:]
+    /// Why a container that is here could not be opened.
+    var failures: [ContainerID: String] = [:]
+  }
+
+  package let stored: StoredAccount
+  package let device: StoredDevice
+  package let deviceID: Model.DeviceID
+  package let account: RemoteAccount
+  package let stack: BackendStack
+  package let offline: OfflineSwitch
+  private let state: StateDirectory
+  private let configuration: Configuration
+  private let logs: @Sendable (String) -> Logger
+  private let logger: Logger
+  private let turn = Lock(())
+  private let containers = Lock(Containers())
+  private let connectionState = Lock(Connection())
+  private let greeter = Lock<Task<Void, Never>?>(nil)
+
+  package init(
+    stored: StoredAccount, device: StoredDevice, account: RemoteAccount, stack: BackendStack,
+    offline: OfflineSwitch, state: StateDirectory, configuration: Configuration,
+    logs: @escaping @Sendable (String) -> Logger
+  ) throws(ControlError) {
+    guard let id = device.id else {
+      throw ControlError(.failed, "\(state.device) is damaged; move it away and sign in again")
+    }
+    self.stored = stored
+    self.device = device
+    deviceID = id
+    self.account = account
+    self.stack = stack
+    self.offline = offline
+    self.state = state
+    self.configuration = configuration
+    self.logs = logs
+    logger = logs("account")
+  }
+
+  package var connection: Connection { connectionState.withLock { $0 } }
+
+  package var sessions: [ContainerSession] {
+    containers.withLock { $0.open.values.sorted { $0.id < $1.id } }
+  }
+
+  package var failures: [ContainerID: String] { containers.withLock { $0.failures } }
+
+  package func session(_ id: ContainerID) -> ContainerSession? {
+    containers.withLock { $0.open[id] }
+  }
+
+  // MARK: Life
+
+  /// Opens every container that is here, and tells the account's other devices of this one when the
+  /// backend can be reached. A container that cannot be opened does not keep others from it.
+  package func start() {
+    for directory in ContainerDirectory.all(in: state.containers) {
+      do throws(ControlError) {
+        _ = try open(directory.id, incarnation: nil)
+      } catch {
+        logger.error("\(error.message)")
+      }
+    }
+    greeter.withLock { $0 = Task { await self.greet() } }
+  }
+
+  /// Closes all containers; their mounts are gone already.
+  package func stop() {
+    greeter.withLock { $0?.cancel() }
+    turn.withLock { _ in
+      let open = containers.withLock { containers in
+        defer { containers.open = [:] }
+        return Array(containers.open.values)
+      }
+      try? Blocking.run {
+        await withTaskGroup { group in
+          for session in open { group.addTask { await session.close() } }
+        }
+      }
+    }
+  }
+
+  /// Registers the device once, and again until it worked.
+  private func greet() async {
+    var wait = Duration.seconds(1)
+    while !Task.isCancelled {
+      if !offline.isOffline {
+        do throws(RemoteError) {
+          try await connect()
+          return
+        } catch {
+          let text = error.description
+          if connectionState.withLock({ $0.error }) != text {
+            logger.warning("the backend cannot be used: \(text)")
+          }
+          connectionState.withLock { $0.error = text }
+        }
+        wait = min(wait * 2, .seconds(60))
+      }
+      try? await Task.sleep(for: wait)
+    }
+  }
+
+  /// Registers the device and learns of the others.
+  package func connect() async throws(RemoteError) {
+    let time = Timestamp(nanoseconds: SystemClock().nanoseconds())
+    try await account.register(DeviceRecord(id: deviceID, name: device.name, lastSeen: time))
+    _ = try await devices()
+  }
+
+  package func devices() async throws(RemoteError) -> [DeviceRecord] {
+    let devices = try await account.devices()
+    connectionState.withLock { state in
+      state.isConnected = true
+      state.error = nil
+      for device in devices { state.names[device.id] = device.name }
+    }
+    return devices
+  }
+
+  // MARK: Containers
+
+  /// The container's session, opened if it is not. With an incarnation the container is made here
+  /// where it is missing; throws `notFound` without one.
+  package func open(_ id: ContainerID, incarnation: IncarnationID?) throws(ControlError)
+    -> ContainerSession
+  {
+    try turn.withLock { _ throws(ControlError) in
+      if let session = session(id) { return session }
+      let directory = ContainerDirectory(id: id, in: state.containers)
+      do throws(ControlError) {
+        if !directory.exists {
+          guard let incarnation else {
+            throw ControlError(.notFound, "the container \(id) is not on this device")
+          }
+          try directory.make(incarnation)
+        }
+        let offline = offline
+        let session = try ContainerSession(
+          directory, account: account, device: deviceID, isOffline: { offline.isOffline },
+          policy: configuration.contentPolicy, settings: configuration.syncSettings,
+          logger: logs(id.description))
+        try Blocking.run { await session.start() }
+        containers.withLock { containers in
+          containers.open[id] = session
+          containers.failures[id] = nil
+        }
+        return session
+      } catch {
+        containers.withLock { $0.failures[id] = error.message }
+        throw error
+      }
+    }
+  }
+
+  /// Closes a container; it has no mount.
+  package func close(_ id: ContainerID) throws(ControlError) {
+    try turn.withLock { _ throws(ControlError) in
+      let session = containers.withLock { $0.open.removeValue(forKey: id) }
+      if let session { try Blocking.run { await session.close() } }
+      containers.withLock { $0.failures[id] = nil }
+    }
+  }
+
+  /// Moves what is here of a container that the account no longer has out of the way. Nothing is
+  /// deleted: some of it may have been nowhere else. Gives what the user is to be told.
+  package func setAside(_ id: ContainerID) throws(ControlError) -> String? {
+    try close(id)
+    let directory = ContainerDirectory(id: id, in: state.containers)
+    guard Files.exists(directory.path) else { return nil }
+    do {
+      let place = state.path + "/set-aside"
+      try Files.makeDirectories(place)
+      var target = "\(place)/\(id)"
+      var number = 2
+      while Files.exists(target) {
+        target = "\(place)/\(id).\(number)"
+        number += 1
+      }
+      try Files.rename(directory.path, target)
+      let notice =
+        "\(id) was deleted or made anew on another device; what was here of it is kept in \(target)"
+      logger.warning("\(notice)")
+      return notice
+    } catch {
+      throw ControlError(.failed, "\(directory.path) cannot be moved away: \(error)")
+    }
+  }
+
+  /// Removes what is here of a container that the user had deleted.
+  package func remove(_ id: ContainerID) throws(ControlError) {
+    try close(id)
+    do {
+      try Files.removeTree(ContainerDirectory(id: id, in: state.containers).path)
+    } catch {
+      throw ControlError(.failed, "what is left of \(id) here cannot be removed: \(error)")
+    }
+  }
+}
+
+extension Configuration {
+  package var contentPolicy: ContentPolicy {
+    policy.flatMap(ContentPolicy.init(rawValue:)) ?? .onDemand
+  }
+
+  package var syncSettings: SyncSettings {
+    var settings = SyncSettings()
+    if let debounce {
+      settings.debounce = .milliseconds(Int64(debounce * 1000))
+      settings.longestWait = max(settings.longestWait, settings.debounce * 4)
+    }
+    return settings
+  }
+}

@@ -1,0 +1,113 @@
+package import ControlProtocol
+internal import FoundationEssentials
+internal import Glibc
+package import Model
+internal import Platform
+internal import SystemPackage
+
+/// The account that is signed in, as the state directory keeps it.
+package struct StoredAccount: Codable, Equatable, Sendable {
+  package var backend: String
+  /// A passphrase, or what `account secret` prints.
+  package var secret: String
+  /// The account's `format` object in hexadecimal: with it the account opens without its backend.
+  package var format: String
+
+  package init(backend: String, secret: String, format: String) {
+    self.backend = backend
+    self.secret = secret
+    self.format = format
+  }
+
+  /// Names the account's containers while it is signed out; tells accounts apart that have been at
+  /// the same address one after the other.
+  package var identifier: String {
+    // FNV-1a: it has to be stable and to differ by chance alone, nobody attacks it.
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    for byte in format.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    let digits = String(hash, radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits
+  }
+}
+
+/// This state directory's identity, which outlives the account.
+package struct StoredDevice: Codable, Equatable, Sendable {
+  package var identifier: String
+  package var name: String
+
+  package init(identifier: String, name: String) {
+    self.identifier = identifier
+    self.name = name
+  }
+
+  /// Nil for a damaged identity.
+  package var id: Model.DeviceID? { Model.DeviceID(hex: identifier) }
+}
+
+/// `account.json` and `device.json`: replaced whole, durable, `0600`.
+package struct AccountStore: Sendable {
+  private let state: StateDirectory
+
+  package init(_ state: StateDirectory) { self.state = state }
+
+  /// Nil when nobody is signed in. Throws for a file that others can read or that is damaged.
+  package func account() throws(ControlError) -> StoredAccount? {
+    try read(StoredAccount.self, state.account)
+  }
+
+  package func save(_ account: StoredAccount) throws(ControlError) {
+    try write(account, state.account)
+  }
+
+  package func forgetAccount() throws(ControlError) {
+    do throws(Errno) {
+      do { try Files.remove(state.account) } catch .noSuchFileOrDirectory {}
+      try Files.synchronizeDirectory(state.path)
+    } catch {
+      throw ControlError(.failed, "\(state.account) cannot be removed: \(error)")
+    }
+  }
+
+  /// Nil before the first sign-in.
+  package func device() throws(ControlError) -> StoredDevice? {
+    try read(StoredDevice.self, state.device)
+  }
+
+  package func save(_ device: StoredDevice) throws(ControlError) {
+    try write(device, state.device)
+  }
+
+  private func read<Value: Decodable>(_: Value.Type, _ path: String) throws(ControlError) -> Value?
+  {
+    do {
+      let file = try OpenFile.open(path, flags: O_RDONLY | O_NOFOLLOW)
+      let status = try file.status()
+      guard status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
+        throw ControlError(
+          .notPermitted,
+          "\(path) can be read or changed by others; make sure of what it says, then chmod 600 it")
+      }
+      let bytes = try file.read(count: min(Int(status.st_size), 1 << 20), at: 0)
+      return try JSONDecoder().decode(Value.self, from: Data(bytes))
+    } catch Errno.noSuchFileOrDirectory {
+      return nil
+    } catch let error as ControlError {
+      throw error
+    } catch let error as Errno {
+      throw ControlError(.failed, "\(path) cannot be read: \(error)")
+    } catch {
+      throw ControlError(
+        .failed, "\(path) is damaged; move it away and sign in again (no data is lost by that)")
+    }
+  }
+
+  private func write(_ value: some Encodable, _ path: String) throws(ControlError) {
+    do {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+      try Files.replace(path, with: Array(try encoder.encode(value)) + [0x0A])
+    } catch {
+      throw ControlError(.failed, "\(path) cannot be written: \(error)")
+    }
+  }
+}

@@ -1,0 +1,125 @@
+package import ControlProtocol
+internal import Dispatch
+package import Platform
+internal import SystemPackage
+
+/// One client. Its thread alone reads from it and writes to it; what other threads have to say they
+/// leave in the outbox, so that a client that does not read keeps nobody but its own thread.
+package final class ClientConnection: Sendable {
+  private let socket: OpenFile
+  private let buffer = Lock(LineBuffer())
+  private let outbox = Outbox()
+  /// Signalled when there is something for the connection's thread to do in `wait`.
+  private let wake = DispatchSemaphore(value: 0)
+
+  package init(_ socket: OpenFile) { self.socket = socket }
+
+  package var isClosed: Bool { UnixSocket.isClosedByPeer(socket) }
+
+  package func shutdown() { UnixSocket.shutdown(socket) }
+
+  /// Nil at the end of the stream.
+  func nextLine() throws -> [UInt8]? {
+    while true {
+      if let line = try buffer.withLock({ try $0.next() }) { return line }
+      let piece = try UnixSocket.receive(socket, upTo: 1 << 16)
+      guard !piece.isEmpty else { return nil }
+      buffer.withLock { $0.append(piece) }
+    }
+  }
+
+  /// Sends a line after all that is in the outbox, and returns when it is sent, however long the
+  /// client takes, or cannot be. Only for the connection's thread.
+  package func send(_ line: [UInt8]) {
+    outbox.append(line)
+    while !outbox.drain(to: socket) { UnixSocket.waitUntilWritable(socket, milliseconds: 1000) }
+  }
+
+  /// For any thread; never blocks. A client that does not read misses it.
+  package func notify(_ method: String, _ parameters: some Encodable) {
+    guard let line = try? Message.notification(method: method, parameters) else { return }
+    outbox.offer(line)
+    wake.signal()
+  }
+
+  /// As `notify`, but nothing is left out: it suspends until the client has read enough of what was
+  /// there before. Only within `wait`, from one task; throws when the client is gone.
+  package func post(_ method: String, _ parameters: some Encodable) async throws {
+    try await outbox.post(try Message.notification(method: method, parameters))
+    wake.signal()
+  }
+
+  func fail(_ id: MessageID, _ error: ErrorObject) {
+    if let line = try? Message.failure(id: id, error) { send(line) }
+  }
+
+  func fail(_ id: MessageID, _ error: ControlError) { fail(id, ErrorObject(error)) }
+
+  /// Runs `work` and blocks this thread until it is done, sending what comes into the outbox. When
+  /// the client goes away the work is cancelled, and given the time that it takes to end.
+  ///
+  /// Only for threads of connections: a thread of the concurrency pool must not block.
+  package func wait<Value: Sendable>(
+    _ work: @escaping @Sendable () async throws -> Value
+  ) throws(ControlError) -> Value {
+    let pending = Blocking.Pending(work) { self.wake.signal() }
+    while !pending.isDone {
+      // A client that does not read must not keep the end of the work from being noticed: there may
+      // be locks that the caller holds until then.
+      if outbox.drain(to: socket) {
+        _ = wake.wait(timeout: .now() + .milliseconds(200))
+      } else {
+        UnixSocket.waitUntilWritable(socket, milliseconds: 50)
+      }
+      if isClosed { pending.cancel() }
+    }
+    return try pending.value
+  }
+}
+
+/// Waiting for asynchronous work on a thread that may block.
+package enum Blocking {
+  /// Work that runs.
+  final class Pending<Value: Sendable>: Sendable {
+    private let result: Lock<Result<Value, any Error>?>
+    private let task: Task<Void, Never>
+
+    init(
+      _ work: @escaping @Sendable () async throws -> Value,
+      whenDone: @escaping @Sendable () -> Void
+    ) {
+      let result = Lock<Result<Value, any Error>?>(nil)
+      self.result = result
+      task = Task.detached {
+        let ended: Result<Value, any Error>
+        do { ended = .success(try await work()) } catch { ended = .failure(error) }
+        result.withLock { $0 = ended }
+        whenDone()
+      }
+    }
+
+    var isDone: Bool { result.withLock { $0 != nil } }
+
+    func cancel() { task.cancel() }
+
+    /// Of work that is done.
+    var value: Value {
+      get throws(ControlError) {
+        switch result.withLock({ $0 }) {
+        case .success(let value): return value
+        case .failure(let error): throw ControlError(mapping: error)
+        case nil: throw ControlError(.failed, "the work ended without a result")
+        }
+      }
+    }
+  }
+
+  package static func run<Value: Sendable>(
+    _ work: @escaping @Sendable () async throws -> Value
+  ) throws(ControlError) -> Value {
+    let done = DispatchSemaphore(value: 0)
+    let pending = Pending(work) { done.signal() }
+    done.wait()
+    return try pending.value
+  }
+}

@@ -1,0 +1,153 @@
+package import ControlProtocol
+internal import Glibc
+internal import Platform
+internal import SystemPackage
+internal import Yams
+
+/// What the configuration file and the environment set. Flags win over the environment, the
+/// environment over the file.
+///
+///     state: ~/.local/share/ubiquityfs   # UBIQUITYFS_STATE, --state
+///     logLevel: info                     # UBIQUITYFS_LOG_LEVEL, --log-level
+///     mount:
+///       policy: ondemand                 # or greedy; -o policy=
+///     sync:
+///       debounce: 2                      # seconds from the last change to the upload
+package struct Configuration: Equatable, Sendable {
+  package var state: String?
+  package var logLevel: String?
+  package var policy: String?
+  package var debounce: Double?
+
+  package init() {}
+
+  package static let logLevels = [
+    "trace", "debug", "info", "notice", "warning", "error", "critical",
+  ]
+
+  /// Reads the file that the environment names; the default one may be missing.
+  package static func load(environment: [String: String]) throws(ControlError) -> Configuration {
+    var path: String?
+    var isNamed = false
+    if let named = environment["UBIQUITYFS_CONFIG"], !named.isEmpty {
+      path = named
+      isNamed = true
+    } else if let base = environment["XDG_CONFIG_HOME"], base.hasPrefix("/") {
+      path = base + "/ubiquityfs/config.yaml"
+    } else if let home = environment["HOME"], home.hasPrefix("/") {
+      path = home + "/.config/ubiquityfs/config.yaml"
+    }
+    var result = Configuration()
+    if let path {
+      let bytes: [UInt8]
+      do throws(Errno) {
+        bytes = try Files.read(path)
+      } catch {
+        guard !isNamed, error == .noSuchFileOrDirectory || error == .notDirectory else {
+          throw ControlError(.usage, "the configuration file \(path) cannot be read: \(error)")
+        }
+        bytes = []
+      }
+      result = try parse(
+        String(decoding: bytes, as: UTF8.self), path: path, home: environment["HOME"])
+    }
+    if let level = environment["UBIQUITYFS_LOG_LEVEL"], !level.isEmpty {
+      result.logLevel = try checked(level, in: logLevels, "UBIQUITYFS_LOG_LEVEL")
+    }
+    return result
+  }
+
+  package static func parse(_ text: String, path: String, home: String?) throws(ControlError)
+    -> Configuration
+  {
+    func wrong(_ what: String) -> ControlError {
+      ControlError(.usage, "the configuration file \(path): \(what)")
+    }
+    let node: Node?
+    do { node = try Yams.compose(yaml: text) } catch {
+      throw wrong("it is not YAML: \(error)")
+    }
+    var result = Configuration()
+    guard let node, node != Node("", Tag(.null)) else { return result }
+    guard let mapping = node.mapping else { throw wrong("it is not a list of `key: value`") }
+    for (key, value) in mapping {
+      let name = key.string ?? ""
+      switch name {
+      case "state":
+        guard let text = value.string, !text.isEmpty else { throw wrong("`state` is no path") }
+        if text == "~" || text.hasPrefix("~/"), let home {
+          result.state = home + text.dropFirst()
+        } else {
+          guard text.hasPrefix("/") else { throw wrong("`state` is not an absolute path") }
+          result.state = text
+        }
+      case "logLevel":
+        result.logLevel = try checked(value.string, in: logLevels, "\(path): logLevel")
+      case "mount":
+        guard let inner = value.mapping else { throw wrong("`mount` has no keys in it") }
+        for (key, value) in inner {
+          guard key.string == "policy" else {
+            throw wrong("unknown key `mount.\(key.string ?? "?")`; known is `policy`")
+          }
+          result.policy = try checked(
+            value.string, in: ["ondemand", "greedy"], "\(path): mount.policy")
+        }
+      case "sync":
+        guard let inner = value.mapping else { throw wrong("`sync` has no keys in it") }
+        for (key, value) in inner {
+          guard key.string == "debounce" else {
+            throw wrong("unknown key `sync.\(key.string ?? "?")`; known is `debounce`")
+          }
+          guard let seconds = value.float, seconds >= 0, seconds <= 3600 else {
+            throw wrong("`sync.debounce` is no number of seconds from 0 to 3600")
+          }
+          result.debounce = seconds
+        }
+      default:
+        throw wrong("unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce")
+      }
+    }
+    return result
+  }
+
+  private static func checked(_ value: String?, in known: [String], _ what: String)
+    throws(ControlError) -> String
+  {
+    guard let value, known.contains(value) else {
+      throw ControlError(.usage, "\(what) is none of \(known.joined(separator: ", "))")
+    }
+    return value
+  }
+
+  /// The state directory, absolute: the flag, `UBIQUITYFS_STATE`, the file, the default.
+  package func stateDirectory(flag: String?, environment: [String: String]) throws(ControlError)
+    -> String
+  {
+    func nonempty(_ text: String?) -> String? { text.flatMap { $0.isEmpty ? nil : $0 } }
+    if let flag, flag.isEmpty { throw ControlError(.usage, "--state names no directory") }
+    let chosen: String
+    if let named = flag ?? nonempty(environment["UBIQUITYFS_STATE"]) ?? state {
+      chosen = named
+    } else if let base = environment["XDG_DATA_HOME"], base.hasPrefix("/") {
+      chosen = base + "/ubiquityfs"
+    } else if let home = environment["HOME"], home.hasPrefix("/") {
+      chosen = home + "/.local/share/ubiquityfs"
+    } else {
+      throw ControlError(.usage, "HOME is not set; name the state directory with --state")
+    }
+    return Self.absolute(chosen)
+  }
+
+  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked at).
+  package static func absolute(_ path: String) -> String {
+    var parts: [Substring] = []
+    if !path.hasPrefix("/"), let buffer = getcwd(nil, 0) {
+      parts = String(cString: buffer).split(separator: "/")
+      free(buffer)
+    }
+    for part in path.split(separator: "/") where part != "." {
+      if part == ".." { _ = parts.popLast() } else { parts.append(part) }
+    }
+    return "/" + parts.joined(separator: "/")
+  }
+}

@@ -1,0 +1,231 @@
+package import Catalog
+package import ContentStore
+package import ControlProtocol
+package import Coordination
+internal import FileSystem
+internal import Glibc
+package import Logging
+package import Model
+package import MountDriver
+internal import Platform
+package import RemoteStore
+package import SyncEngine
+package import SystemPackage
+
+/// A container that is open on this device: its catalog, its content, what keeps it in step with the
+/// backend, and its mount if there is one. Syncs from the moment that it is open.
+package final class ContainerSession: Sendable {
+  private enum MountState {
+    case unmounted
+    case mounting(ContainerMount)
+    case mounted(ContainerMount)
+  }
+
+  package let id: ContainerID
+  package let incarnation: IncarnationID
+  package let catalog: ContainerCatalog
+  package let content: ContentFiles
+  package let coordinator: ContainerCoordinator
+  package let sync: ContainerSync
+  /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a leaf.
+  private let mountState = Lock(MountState.unmounted)
+  private let logger: Logger
+
+  /// Opens what the directory holds. Nothing of it is changed if the catalog is damaged.
+  package init(
+    _ directory: ContainerDirectory, account: RemoteAccount, device: Model.DeviceID,
+    isOffline: @escaping @Sendable () -> Bool, policy: ContentPolicy, settings: SyncSettings,
+    logger: Logger
+  ) throws(ControlError) {
+    let incarnation = try directory.incarnation()
+    do {
+      let catalog = try ContainerCatalog(
+        path: directory.catalog, owner: geteuid(), group: getegid(), clock: SystemClock())
+      try Files.makeDirectories(directory.content)
+      let content = try ContentFiles(directory: directory.content)
+      try Self.recover(catalog, content, logger)
+      self.catalog = catalog
+      self.content = content
+    } catch {
+      throw ControlError(.failed, "\(directory.id): \(ControlError(mapping: error).message)")
+    }
+    id = directory.id
+    self.incarnation = incarnation
+    self.logger = logger
+    coordinator = ContainerCoordinator(container: id, catalog: catalog, content: content)
+    let remote = account.container(id, incarnation: incarnation)
+    let link = RemoteLink(isOffline: isOffline) { () async throws(RemoteError) in remote }
+    sync = ContainerSync(
+      coordinator: coordinator, link: link, device: device, policy: policy, settings: settings,
+      logger: logger)
+  }
+
+  /// Puts right what a daemon that was killed left behind, and sweeps content that no row names.
+  private static func recover(
+    _ catalog: ContainerCatalog, _ content: ContentFiles, _ logger: Logger
+  ) throws {
+    if catalog.endedUncleanly {
+      let repaired = try catalog.recover { key throws(Errno) in try content.sizeAndTime(key) }
+      logger.notice(
+        "the daemon ended without closing; \(repaired.count) files were looked at again")
+    }
+    for key in try catalog.unneededContent(among: try content.keys()) { try content.remove(key) }
+  }
+
+  package func start() async { await sync.start() }
+
+  /// Stops and closes the catalog. The session, which has no mount any more, is of no use after it.
+  package func close() async {
+    await sync.stop()
+    do { try catalog.close() } catch { logger.error("the catalog cannot be closed: \(error)") }
+  }
+
+  // MARK: What status tells
+
+  /// Nothing of the container's log has been read yet.
+  package var isUnread: Bool { (try? catalog.position()) == LogPosition.start }
+
+  package var pendingUploads: Int { (try? catalog.dirtyCount()) ?? 0 }
+
+  /// With the container's own directory, as `find` counts.
+  package var counts: CatalogCounts? {
+    guard var counts = try? catalog.counts() else { return nil }
+    counts.items += 1
+    return counts
+  }
+
+  // MARK: The mount
+
+  package var mountpoint: String? { mounted?.path }
+
+  private var mounted: ContainerMount? {
+    mountState.withLock { state in
+      if case .mounted(let mount) = state { return mount }
+      return nil
+    }
+  }
+
+  /// Mounts; usable when it returns. The mount's end, by whomever, is noticed.
+  package func mount(at mountpoint: String, _ options: MountOptions) throws(ControlError) {
+    let logger = logger
+    let mount = ContainerMount(
+      fileSystem: ContainerFileSystem(coordinator: coordinator, clock: SystemClock()),
+      mountpoint: mountpoint, options: options, logger: { logger.warning("\($0)") })
+    // Before the kernel can ask for anything: what it once was told, it must hear the changes of.
+    try mountState.withLock { state throws(ControlError) in
+      switch state {
+      case .mounting(let there):
+        throw ControlError(.busy, "\(id) is being mounted, at \(there.path)")
+      case .mounted(let there) where there.isMounted:
+        throw ControlError(.busy, "\(id) is mounted already, at \(there.path)")
+      case .mounted, .unmounted:
+        state = .mounting(mount)
+        coordinator.setInvalidator(mount)
+      }
+    }
+    do throws(MountError) {
+      try mount.start()
+    } catch {
+      _ = forget(mount)
+      throw ControlError(mapping: error)
+    }
+    mountState.withLock { $0 = .mounted(mount) }
+    logger.info("mounted at \(mountpoint)")
+    _ = startThread {
+      mount.waitUntilUnmounted()
+      self.ended(mount)
+    }
+  }
+
+  /// Gives false, and does nothing, when the mount is not this session's any more.
+  private func forget(_ mount: ContainerMount) -> Bool {
+    mountState.withLock { state -> Bool in
+      switch state {
+      case .mounting(let current), .mounted(let current):
+        guard current === mount else { return false }
+      case .unmounted:
+        return false
+      }
+      state = .unmounted
+      coordinator.setInvalidator(nil)
+      return true
+    }
+  }
+
+  private func ended(_ mount: ContainerMount) {
+    guard forget(mount) else { return }
+    do { try catalog.commit(durable: true) } catch {
+      logger.error("what was written last cannot be made durable: \(error)")
+    }
+    logger.info("unmounted from \(mount.path)")
+  }
+
+  /// Flushes and unmounts. Throws `busy` while programs use the mount, which then stays.
+  package func unmount() throws(ControlError) {
+    guard let mount = mounted else { return }
+    do throws(MountError) { try mount.unmount() } catch { throw ControlError(mapping: error) }
+    ended(mount)
+  }
+
+  /// For the daemon's end: what the kernel holds back is written, then the mount goes whatever uses
+  /// it.
+  package func unmountAnyway() {
+    guard let mount = mounted else { return }
+    do throws(MountError) { try mount.unmount() } catch {
+      logger.warning("\(error); taken away all the same")
+      mount.detach()
+    }
+    ended(mount)
+  }
+}
+
+extension ContainerSession {
+  /// What `fsck` finds; with `repair` what can be put right without losing anything is.
+  ///
+  /// While the container is in use, what it names and the files that there are can be read apart by a
+  /// moment; what is found is looked for again, and only what is there every time is told.
+  package func check(repair: Bool) throws(Errno) -> [FoundProblem] {
+    var problems = try problemsNow()
+    for _ in 0..<3 where !problems.isEmpty && mountpoint != nil {
+      try catalog.commit(durable: true)
+      usleep(100_000)
+      let again = Set(try problemsNow())
+      problems.removeAll { !again.contains($0) }
+    }
+    var repaired: Set<Problem> = []
+    if repair, !problems.isEmpty {
+      // Open files have content that no row names yet or any more.
+      guard mountpoint == nil else {
+        return problems.map { found($0, "; unmount the container to have it repaired") }
+      }
+      // One repair may uncover another problem.
+      for _ in 0..<16 {
+        let content = content
+        let result = try catalog.repair(contentKeys: try content.keys()) {
+          (try? content.sizeAndTime($0))??.size
+        }
+        for key in result.obsolete { try content.remove(key) }
+        repaired.formUnion(result.repaired)
+        if result.repaired.isEmpty { break }
+      }
+      problems = Array(Set(problems).union(repaired).union(try problemsNow()))
+    }
+    return problems.sorted { $0.description < $1.description }.map { problem in
+      FoundProblem(
+        container: id.description, description: problem.description,
+        isRepaired: repaired.contains(problem))
+    }
+  }
+
+  private func problemsNow() throws(Errno) -> [Problem] {
+    let content = content
+    return try catalog.check(contentKeys: try content.keys()) {
+      (try? content.sizeAndTime($0))??.size
+    }
+  }
+
+  private func found(_ problem: Problem, _ suffix: String) -> FoundProblem {
+    FoundProblem(
+      container: id.description, description: problem.description + suffix, isRepaired: false)
+  }
+}

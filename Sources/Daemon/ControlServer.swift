@@ -1,0 +1,165 @@
+package import ControlProtocol
+internal import Glibc
+package import Logging
+internal import Platform
+internal import SystemPackage
+
+/// Accepts connections on the control socket and answers their requests, one thread a connection.
+///
+/// Only the owner of the daemon and root are served. Whatever a client sends, it gets an error or
+/// loses its connection; others do not notice.
+package final class ControlServer: Sendable {
+  private struct State {
+    var listener: OpenFile?
+    var connections: [Int32: ClientConnection] = [:]
+  }
+
+  private let methods: MethodTable
+  private let logger: Logger
+  private let state = Lock(State())
+  private static let maximumConnections = 128
+
+  package init(methods: MethodTable, logger: Logger) {
+    self.methods = methods
+    self.logger = logger
+  }
+
+  /// The caller holds the directory's lock, so that a socket file that is there is a dead one's.
+  package func start(directory: String, name: String) throws(ControlError) {
+    let listener: OpenFile
+    do throws(Errno) {
+      do { try Files.remove("\(directory)/\(name)") } catch .noSuchFileOrDirectory {}
+      listener = try UnixSocket.listen(directory: directory, name: name)
+    } catch {
+      throw ControlError(
+        .failed, "the control socket \(directory)/\(name) cannot be made: \(error)")
+    }
+    state.withLock { $0.listener = listener }
+    _ = startThread { self.acceptLoop(listener) }
+  }
+
+  /// No new connections, and no more answers on those that are there.
+  package func stop() {
+    let (listener, connections) = state.withLock { state in
+      defer { state.listener = nil }
+      return (state.listener, Array(state.connections.values))
+    }
+    if let listener { UnixSocket.shutdown(listener) }
+    for connection in connections { connection.shutdown() }
+  }
+
+  private func acceptLoop(_ listener: OpenFile) {
+    while true {
+      let socket: OpenFile
+      do throws(Errno) {
+        socket = try UnixSocket.accept(listener)
+      } catch {
+        if state.withLock({ $0.listener == nil }) { return }
+        // Out of descriptors or memory; wait for some to come back.
+        logger.warning("a connection cannot be accepted: \(error)")
+        usleep(100_000)
+        continue
+      }
+      serve(socket)
+    }
+  }
+
+  private func serve(_ socket: OpenFile) {
+    guard let peer = try? UnixSocket.peer(of: socket), peer.user == geteuid() || peer.user == 0
+    else {
+      logger.warning("a connection of another user was refused")
+      return
+    }
+    let connection = ClientConnection(socket)
+    let isAccepted = state.withLock { state in
+      guard state.listener != nil, state.connections.count < Self.maximumConnections else {
+        return false
+      }
+      state.connections[socket.descriptor] = connection
+      return true
+    }
+    guard isAccepted else {
+      connection.fail(.null, ControlError(.busy, "the daemon has too many connections"))
+      return
+    }
+    _ = startThread {
+      self.answer(connection)
+      self.state.withLock { _ = $0.connections.removeValue(forKey: socket.descriptor) }
+    }
+  }
+
+  private func answer(_ connection: ClientConnection) {
+    while true {
+      let line: [UInt8]?
+      do {
+        line = try connection.nextLine()
+      } catch LineBuffer.Overflow.lineTooLong {
+        connection.fail(
+          .null,
+          ErrorObject(
+            code: ErrorCode.invalidRequest,
+            message: "a message has at most \(LineBuffer.maximumLength) bytes", status: .failed))
+        return
+      } catch {
+        return
+      }
+      guard let line else { return }
+      if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
+      answer(line, connection)
+    }
+  }
+
+  private func answer(_ line: [UInt8], _ connection: ClientConnection) {
+    let head: RequestHead
+    do throws(Message.HeadError) {
+      head = try Message.head(line)
+    } catch {
+      connection.fail(.null, error.object)
+      return
+    }
+    // A request without an identity wants no answer, and all that we do has one.
+    guard let id = head.id else { return }
+    guard let method = methods.table[head.method] else {
+      connection.fail(
+        id,
+        ErrorObject(
+          code: ErrorCode.methodNotFound, message: "unknown method \(head.method.prefix(100))",
+          status: .failed))
+      return
+    }
+    do {
+      connection.send(try method(id, line, connection))
+    } catch let error as ControlError {
+      logger.debug("\(head.method): \(error.message)")
+      connection.fail(id, error)
+    } catch {
+      connection.fail(
+        id,
+        ErrorObject(
+          code: ErrorCode.invalidParameters, message: "wrong parameters for \(head.method)",
+          status: .failed))
+    }
+  }
+}
+
+/// The methods that a server knows.
+package struct MethodTable: Sendable {
+  fileprivate var table:
+    [String: @Sendable (MessageID, [UInt8], ClientConnection) throws -> [UInt8]] =
+      [:]
+
+  package init() {}
+
+  /// `body` runs on its connection's thread and may block it.
+  package mutating func add<Method: ControlMethod>(
+    _: Method.Type,
+    _ body:
+      @escaping @Sendable (Method.Parameters, ClientConnection) throws(ControlError) ->
+      Method.Answer
+  ) {
+    table[Method.name] = { id, line, connection in
+      let parameters = try Message.parameters(Method.Parameters.self, in: line)
+      return try Message.reply(id: id, try body(parameters, connection))
+    }
+  }
+}

@@ -1,0 +1,72 @@
+package import ControlProtocol
+internal import Glibc
+internal import Logging
+internal import Platform
+internal import SystemPackage
+
+/// The daemon as a process: from its lock to its clean end.
+package enum DaemonProcess {
+  package static let socketName = "control.sock"
+
+  /// Serves a state directory until SIGTERM, SIGINT or SIGHUP. `isDetached`: started by a command,
+  /// with the log file as stderr; else it logs to stderr too.
+  package static func run(
+    state path: String, configuration: Configuration, isDetached: Bool, isQuiet: Bool
+  ) throws(ControlError) {
+    umask(0o077)
+    signal(SIGPIPE, SIG_IGN)
+    // Before there are threads: all of them leave these to the one that waits for them.
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    for signal in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&signals, signal) }
+    pthread_sigmask(SIG_BLOCK, &signals, nil)
+
+    let state = try StateDirectory.prepare(path)
+    let lock = try state.lock()
+    defer { withExtendedLifetime(lock) {} }
+    if isDetached { closeInherited(except: lock) }
+    // The directory that a command was called in must not be kept busy.
+    if chdir("/") != 0 { throw ControlError(.failed, "/ cannot be entered") }
+    raiseDescriptorLimit()
+
+    let sink = LogSink(path: state.log, isDetached: isDetached)
+    let level =
+      configuration.logLevel.flatMap { Logger.Level(rawValue: $0) }
+      ?? (isQuiet ? .warning : .info)
+    let logger = sink.logger("daemon", level: level)
+    logger.info("version \(Product.version), process \(getpid()), serves \(state.path)")
+
+    let service = DaemonService(state: state, configuration: configuration) {
+      sink.logger($0, level: level)
+    }
+    service.start()
+    let server = ControlServer(methods: service.methods, logger: logger)
+    try server.start(directory: state.path, name: socketName)
+
+    var received: Int32 = 0
+    while sigwait(&signals, &received) != 0 {}
+    logger.info("signal \(received): flushing and unmounting")
+    server.stop()
+    service.stop()
+    try? Files.remove("\(state.path)/\(socketName)")
+    logger.info("ended")
+  }
+
+  /// A pipe that a script reads from must not stay open for as long as a daemon lives that a command
+  /// in the script started.
+  private static func closeInherited(except lock: OpenFile) {
+    for name in (try? Files.names(in: "/proc/self/fd")) ?? [] {
+      if let descriptor = Int32(name), descriptor > 2, descriptor != lock.descriptor {
+        close(descriptor)
+      }
+    }
+  }
+
+  /// A descriptor for each content file that a program has open.
+  private static func raiseDescriptorLimit() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}

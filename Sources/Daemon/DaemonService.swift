@@ -1,0 +1,239 @@
+internal import Backend
+internal import Catalog
+internal import ControlProtocol
+internal import Coordination
+internal import Glibc
+package import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SyncEngine
+internal import SystemPackage
+
+/// What the control socket's methods do. Each runs on its connection's thread and may block it.
+///
+/// Lock order: `turn` (one sign-in, sign-out, mount, unmount or deletion at a time; held over slow
+/// work), then the locks of sessions.
+package final class DaemonService: Sendable {
+  let state: StateDirectory
+  let store: AccountStore
+  let configuration: Configuration
+  let offline: OfflineSwitch
+  let logs: @Sendable (String) -> Logger
+  let logger: Logger
+  let turn = Lock(())
+  private let current = Lock<AccountSession?>(nil)
+  /// Why the account that is stored could not be opened.
+  private let accountError = Lock<String?>(nil)
+
+  package init(
+    state: StateDirectory, configuration: Configuration,
+    logs: @escaping @Sendable (String) -> Logger
+  ) {
+    self.state = state
+    store = AccountStore(state)
+    self.configuration = configuration
+    self.logs = logs
+    logger = logs("daemon")
+    offline = OfflineSwitch(isOffline: state.isOffline)
+  }
+
+  // MARK: Life
+
+  /// Opens the account that is signed in. An account that cannot be opened is said so in `status`.
+  package func start() {
+    do throws(ControlError) {
+      guard let stored = try store.account() else {
+        accountError.withLock { $0 = nil }
+        return
+      }
+      guard let device = try store.device() else {
+        throw ControlError(.failed, "\(state.device) is missing; sign out and in again")
+      }
+      let address = try BackendAddress(stored.backend)
+      let stack = BackendStack(address, offline: offline)
+      let account: RemoteAccount
+      do throws(RemoteError) {
+        guard let format = Hex.decode(Array(stored.format.utf8)) else {
+          throw .badSecret("\(state.account) is damaged")
+        }
+        account = try RemoteAccount(
+          store: stack.store, secret: try AccountSecret(stored.secret), format: format)
+      } catch {
+        throw ControlError(.failed, "the account in \(state.account) cannot be opened: \(error)")
+      }
+      try begin(stored, device, account, stack)
+    } catch {
+      logger.error("\(error.message)")
+      accountError.withLock { $0 = error.message }
+    }
+  }
+
+  private func begin(
+    _ stored: StoredAccount, _ device: StoredDevice, _ account: RemoteAccount,
+    _ stack: BackendStack
+  ) throws(ControlError) {
+    let session = try AccountSession(
+      stored: stored, device: device, account: account, stack: stack, offline: offline,
+      state: state, configuration: configuration, logs: logs)
+    current.withLock { $0 = session }
+    accountError.withLock { $0 = nil }
+    session.start()
+  }
+
+  /// Unmounts everything, whatever uses it, and closes what is open. Nothing written is lost.
+  package func stop() {
+    turn.withLock { _ in
+      guard let session = current.withLock({ $0 }) else { return }
+      for container in session.sessions { container.unmountAnyway() }
+      session.stop()
+    }
+  }
+
+  /// The account; one that could not be opened is tried again, for what was wrong may be put right.
+  /// Not under `turn`.
+  func requireAccount() throws(ControlError) -> AccountSession {
+    if let session = account { return session }
+    turn.withLock { _ in
+      if account == nil, accountError.withLock({ $0 != nil }) { start() }
+    }
+    if let session = account { return session }
+    if let error = accountError.withLock({ $0 }) { throw ControlError(.failed, error) }
+    throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
+  }
+
+  var account: AccountSession? { current.withLock { $0 } }
+
+  func containerID(_ text: String) throws(ControlError) -> ContainerID {
+    do throws(ContainerID.Invalid) { return try ContainerID(text) } catch {
+      throw ControlError(
+        .usage, "“\(text)” is no container's name: \(error.reason); try iCloud.com.example.notes")
+    }
+  }
+
+  // MARK: The account
+
+  func signIn(_ request: SignInRequest, _ connection: ClientConnection) throws(ControlError)
+    -> SignInAnswer
+  {
+    try turn.withLock { _ throws(ControlError) in
+      let signIn = SignIn(state: state, store: store, offline: offline)
+      if let stored = try store.account() {
+        let address = try signIn.address(request)
+        guard request.backend == nil || address.description == stored.backend else {
+          throw ControlError(
+            .busy,
+            "signed in to \(stored.backend) already; run `ubiquityfs account sign-out` first")
+        }
+        let device = try store.device()
+        return SignInAnswer(
+          backend: stored.backend, device: device?.name ?? "",
+          deviceIdentifier: device?.identifier ?? "", isNewAccount: false, wasSignedIn: true)
+      }
+      let done = try signIn.run(request, connection)
+      try unpark(done.stored)
+      try begin(done.stored, done.device, done.account, done.stack)
+      logger.info("signed in to \(done.stored.backend) as \(done.device.name)")
+      return SignInAnswer(
+        backend: done.stored.backend, device: done.device.name,
+        deviceIdentifier: done.device.identifier, isNewAccount: done.isNew, wasSignedIn: false)
+    }
+  }
+
+  /// Brings back what was kept of the account when it was signed out.
+  private func unpark(_ stored: StoredAccount) throws(ControlError) {
+    let parked = state.parkedContainers(account: stored.identifier)
+    guard Files.exists(parked) else { return }
+    do throws(Errno) { try Files.rename(parked, state.containers) } catch {
+      try store.forgetAccount()
+      throw ControlError(.failed, "\(parked) cannot be brought back: \(error)")
+    }
+  }
+
+  func signOut(_ request: SignOutRequest, _ connection: ClientConnection) throws(ControlError) {
+    try turn.withLock { _ throws(ControlError) in
+      guard let stored = try store.account() else {
+        throw ControlError(.failed, "nobody is signed in")
+      }
+      let session = account
+      if let session {
+        try checkSignOut(session, force: request.force)
+        session.stop()
+      }
+      do throws(Errno) {
+        if Files.exists(state.containers) {
+          try Files.rename(
+            state.containers, state.parkedContainers(account: stored.identifier))
+        }
+      } catch {
+        if let session { session.start() }
+        throw ControlError(.failed, "\(state.containers) cannot be put aside: \(error)")
+      }
+      try store.forgetAccount()
+      current.withLock { $0 = nil }
+      accountError.withLock { $0 = nil }
+      logger.info("signed out of \(stored.backend)")
+    }
+  }
+
+  private func checkSignOut(_ session: AccountSession, force: Bool) throws(ControlError) {
+    let mounted = session.sessions.filter { $0.mountpoint != nil }
+    if !force {
+      if let first = mounted.first {
+        throw ControlError(
+          .busy,
+          "\(first.id) is mounted at \(first.mountpoint ?? ""); unmount it first, or add --force")
+      }
+      for container in session.sessions where container.pendingUploads > 0 {
+        throw ControlError(
+          .busy,
+          "\(container.pendingUploads) items of \(container.id) are not uploaded yet; run "
+            + "`ubiquityfs sync --wait` first, or add --force to keep them for the next sign-in")
+      }
+    }
+    for container in mounted { try container.unmount() }
+    // What the backend has need not be kept here; what only this device has stays.
+    for container in session.sessions { try? container.coordinator.evict(.root) }
+  }
+
+  func accountReport() -> AccountReport {
+    guard let session = try? requireAccount() else {
+      let stored = try? store.account()
+      let error = accountError.withLock { $0 }
+      return AccountReport(
+        signedIn: stored != nil || error != nil, backend: stored?.backend, error: error)
+    }
+    let connection = session.connection
+    return AccountReport(
+      signedIn: true, backend: session.stored.backend, device: session.device.name,
+      deviceIdentifier: session.device.identifier, connected: connection.isConnected,
+      error: connection.error)
+  }
+
+  func devices(_ connection: ClientConnection) throws(ControlError) -> DevicesReport {
+    let session = try requireAccount()
+    let devices = try connection.wait { try await session.devices() }
+    return DevicesReport(
+      devices: devices.map {
+        ListedDevice(
+          id: $0.id.description, name: $0.name, lastSeen: Instant.text($0.lastSeen),
+          isThisDevice: $0.id == session.deviceID)
+      })
+  }
+
+  func secret() throws(ControlError) -> SecretAnswer {
+    guard let stored = try store.account() else {
+      throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
+    }
+    return SecretAnswer(secret: stored.secret)
+  }
+
+  // MARK: Airplane mode
+
+  func setOffline(_ value: Bool) throws(ControlError) {
+    try state.setOffline(value)
+    offline.set(offline: value)
+    logger.info("offline mode is \(value ? "on" : "off")")
+    if !value { for session in account?.sessions ?? [] { session.sync.trigger() } }
+  }
+}

@@ -1,0 +1,165 @@
+internal import Backend
+internal import BackendDirectory
+internal import Catalog
+internal import ContentStore
+internal import ControlProtocol
+internal import Glibc
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+extension DaemonService {
+  // MARK: fsck
+
+  /// Checks every container that is here. Works while they are mounted and in use.
+  func check(_ request: CheckRequest) throws(ControlError) -> CheckReport {
+    let account = try requireAccount()
+    var problems: [FoundProblem] = []
+    for session in account.sessions {
+      do throws(Errno) {
+        problems += try session.check(repair: request.repair)
+      } catch {
+        throw ControlError(.failed, "\(session.id) cannot be checked: \(error)")
+      }
+    }
+    let failures = account.failures
+    for (id, failure) in failures.sorted(by: { $0.key < $1.key }) {
+      problems.append(
+        FoundProblem(container: id.description, description: failure, isRepaired: false))
+    }
+    let names = account.sessions.map(\.id) + failures.keys
+    return CheckReport(
+      containers: names.map(\.description).sorted(), problems: problems)
+  }
+
+  // MARK: doctor
+
+  func diagnose(_ connection: ClientConnection) -> DiagnosisReport {
+    var findings = [device, helper, allowOther, stateDirectory, space, clock]
+    findings += account(connection)
+    findings += mounts
+    return DiagnosisReport(findings: findings)
+  }
+
+  private var device: Finding {
+    guard Files.exists("/dev/fuse") else {
+      return Finding(
+        "fuse", .failed,
+        "/dev/fuse is not there; load the module with `modprobe fuse`, or give the container "
+          + "access to the device")
+    }
+    guard access("/dev/fuse", R_OK | W_OK) == 0 else {
+      return Finding("fuse", .failed, "/dev/fuse cannot be opened; its mode should be 0666")
+    }
+    return Finding("fuse", .ok, "/dev/fuse can be opened")
+  }
+
+  private var helper: Finding {
+    let path = (getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin")
+      .split(separator: ":").map { (directory: Substring) -> String in "\(directory)/fusermount3" }
+      .first { access($0, X_OK) == 0 }
+    guard let path else {
+      return Finding(
+        "fusermount3", geteuid() == 0 ? .warning : .failed,
+        "fusermount3 is not in the PATH; install the package fuse3")
+    }
+    let isSetUserID = (try? Files.status(path)).map { $0.st_mode & S_ISUID != 0 } ?? false
+    guard isSetUserID || geteuid() == 0 else {
+      return Finding(
+        "fusermount3", .failed, "\(path) is not set-user-ID root; reinstall the package fuse3")
+    }
+    return Finding("fusermount3", .ok, path)
+  }
+
+  private var allowOther: Finding {
+    let text = (try? Files.read("/etc/fuse.conf")).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    let isAllowed = text.split(separator: "\n").contains {
+      $0.filter { !$0.isWhitespace } == "user_allow_other"
+    }
+    guard geteuid() != 0, !isAllowed else {
+      return Finding("allow_other", .ok, "mounts can be opened to other users")
+    }
+    return Finding(
+      "allow_other", .ok,
+      "-o allow_other is root's alone; user_allow_other in /etc/fuse.conf would change that")
+  }
+
+  private var stateDirectory: Finding {
+    let open = ["account.json", "device.json", "control.sock"].filter { name in
+      (try? Files.status("\(state.path)/\(name)")).map { $0.st_mode & 0o077 != 0 } ?? false
+    }
+    guard open.isEmpty else {
+      return Finding(
+        "state", .failed, "\(open.joined(separator: ", ")) can be read by others; chmod 600 them")
+    }
+    return Finding("state", .ok, state.path)
+  }
+
+  private var space: Finding {
+    var result = statvfs()
+    guard statvfs(state.path, &result) == 0 else {
+      return Finding("space", .warning, "how much is free in \(state.path) cannot be told")
+    }
+    let free = UInt64(result.f_bavail) * UInt64(result.f_frsize)
+    let text = "\(free >> 20) MiB free for \(state.path)"
+    return free < 256 << 20
+      ? Finding("space", .warning, "only \(text); evict what is not needed, or make room")
+      : Finding("space", .ok, text)
+  }
+
+  private var clock: Finding {
+    // 2025-01-01: conflicts are decided by time, and a clock that was never set is always behind.
+    SystemClock().nanoseconds() < 1_735_689_600_000_000_000
+      ? Finding("clock", .failed, "the clock is set before this program was made; set it")
+      : Finding("clock", .ok, "the clock is set")
+  }
+
+  private func account(_ connection: ClientConnection) -> [Finding] {
+    guard let account else {
+      let error = accountReport().error
+      return [
+        Finding(
+          "account", error == nil ? .warning : .failed,
+          error ?? "nobody is signed in; run `ubiquityfs account sign-in`")
+      ]
+    }
+    var findings = [
+      Finding("account", .ok, "signed in to \(account.stored.backend) as \(account.device.name)")
+    ]
+    if offline.isOffline {
+      findings.append(
+        Finding("backend", .warning, "offline mode is on; the backend was not looked at"))
+    } else {
+      do throws(ControlError) {
+        try connection.wait {
+          try await withDeadline(.seconds(10)) {
+            let stored = try await account.stack.store.get("format", range: nil)
+            guard stored == account.account.format else { throw RemoteError.wrongSecret }
+            try await account.connect()
+          }
+        }
+        findings.append(
+          Finding("backend", .ok, "it can be read and written, and the secret fits"))
+      } catch {
+        findings.append(Finding("backend", .failed, error.message))
+      }
+    }
+    for (id, failure) in account.failures {
+      findings.append(Finding("container \(id)", .failed, failure))
+    }
+    return findings
+  }
+
+  private var mounts: [Finding] {
+    let dead = ((try? MountTable.read()) ?? [])
+      .filter { $0.type == MountedFileSystem.ubiquityType }
+      .map { String(decoding: $0.mountpoint, as: UTF8.self) }
+      .filter { MountTable.isDead($0) }
+    guard !dead.isEmpty else { return [Finding("mounts", .ok, "none has lost its daemon")] }
+    return dead.map {
+      Finding(
+        "mounts", .warning, "\($0) has lost its daemon; run `ubiquityfs unmount \($0)`")
+    }
+  }
+}

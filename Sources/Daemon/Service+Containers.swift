@@ -1,0 +1,224 @@
+internal import Backend
+internal import Catalog
+internal import ControlProtocol
+internal import Glibc
+internal import Logging
+internal import Model
+internal import MountDriver
+internal import Platform
+internal import RemoteStore
+internal import SyncEngine
+
+extension DaemonService {
+  func createContainer(_ request: ContainerRequest, _ connection: ClientConnection)
+    throws(ControlError) -> CreatedContainer
+  {
+    let id = try containerID(request.id)
+    let session = try requireAccount()
+    let isThere = try connection.wait { try await session.account.container(id) != nil }
+    // One that is there may be half made, by a device that was stopped: then it is completed.
+    _ = try create(id, session, connection)
+    return CreatedContainer(created: !isThere)
+  }
+
+  /// Under `turn`: throws when the account was signed out while `turn` was waited for. What is done
+  /// with it then would end up in the directories of the account that is signed in now.
+  private func checkIsCurrent(_ session: AccountSession) throws(ControlError) {
+    guard account === session else {
+      throw ControlError(.failed, "the account was signed out meanwhile; nothing was done")
+    }
+  }
+
+  private func create(
+    _ id: ContainerID, _ session: AccountSession, _ connection: ClientConnection
+  ) throws(ControlError) -> RemoteContainer {
+    try connection.wait {
+      try await session.account.createContainer(
+        id, device: session.deviceID,
+        time: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+    }
+  }
+
+  func listContainers(_ connection: ClientConnection) throws(ControlError) -> ContainersReport {
+    let session = try requireAccount()
+    var ids = Set(session.sessions.map(\.id))
+    if !offline.isOffline {
+      do throws(ControlError) {
+        ids.formUnion(try connection.wait { try await session.account.containers() })
+      } catch {
+        // What is here can be told without the backend.
+        guard !ids.isEmpty else { throw error }
+        logger.warning("only the containers on this device are listed: \(error.message)")
+      }
+    } else if ids.isEmpty {
+      throw ControlError(.offline, "offline mode is on, and no container is on this device")
+    }
+    return ContainersReport(
+      containers: ids.sorted().map { id in
+        let open = session.session(id)
+        let counts = open?.counts
+        return ListedContainer(
+          id: id.description, items: counts?.items, totalBytes: counts?.totalBytes,
+          mountpoint: open?.mountpoint)
+      })
+  }
+
+  func deleteContainer(_ request: ContainerRequest, _ connection: ClientConnection)
+    throws(ControlError)
+  {
+    let id = try containerID(request.id)
+    let session = try requireAccount()
+    try turn.withLock { _ throws(ControlError) in
+      try checkIsCurrent(session)
+      if let mountpoint = session.session(id)?.mountpoint {
+        throw ControlError(.busy, "\(id) is mounted at \(mountpoint); unmount it first")
+      }
+      let names = try connection.wait { try await session.account.containers() }
+      let isHere = ContainerDirectory(id: id, in: state.containers).exists
+      guard names.contains(id) || isHere else {
+        throw ControlError(.notFound, "the account has no container \(id)")
+      }
+      // Nothing of it is to be sent while it is being deleted.
+      try session.close(id)
+      try connection.wait { try await session.account.deleteContainer(id) }
+      try session.remove(id)
+      logger.info("deleted \(id)")
+    }
+  }
+
+  // MARK: Mounts
+
+  func mount(_ request: MountRequest, _ connection: ClientConnection) throws(ControlError)
+    -> MountReport
+  {
+    let id = try containerID(request.container)
+    let options: MountOptions
+    do throws(MountOptions.Invalid) { options = try MountOptions(parsing: request.options) } catch {
+      throw ControlError(.usage, "\(error)")
+    }
+    let account = try requireAccount()
+    guard let mountpoint = String(validating: request.mountpoint.bytes, as: UTF8.self),
+      Configuration.absolute(mountpoint) == mountpoint, !mountpoint.utf8.contains(0)
+    else { throw ControlError(.usage, "a mount point is an absolute path in UTF-8") }
+    let (session, notice) = try turn.withLock { _ throws(ControlError) in
+      try checkIsCurrent(account)
+      if let there = account.session(id)?.mountpoint {
+        throw ControlError(.busy, "\(id) is mounted already, at \(there)")
+      }
+      try MountpointCheck.run(mountpoint, makesDirectory: request.makesDirectory)
+      let (session, notice) = try openForMount(id, account, connection)
+      let isPolicyGiven = request.options.contains { $0.hasPrefix("policy=") }
+      let policy =
+        isPolicyGiven
+        ? ContentPolicy(rawValue: options.policy.rawValue) ?? .onDemand
+        : configuration.contentPolicy
+      try connection.wait { await session.sync.setPolicy(policy) }
+      try session.mount(at: mountpoint, options)
+      return (session, notice)
+    }
+    firstSync(session)
+    var answer = report(session, mountpoint)
+    answer.notice = notice
+    return answer
+  }
+
+  private struct Looked: Sendable {
+    /// Nil when the account has none of that name.
+    let container: RemoteContainer?
+  }
+
+  /// Opens the container from what is here; makes it in the account, or fetches it from there, where
+  /// nothing is here. The text is what the user is to be told.
+  private func openForMount(
+    _ id: ContainerID, _ account: AccountSession, _ connection: ClientConnection
+  ) throws(ControlError) -> (ContainerSession, String?) {
+    var notice: String?
+    let directory = ContainerDirectory(id: id, in: state.containers)
+    if directory.exists {
+      let incarnation = try directory.incarnation()
+      // Is it still the one that the account has? An answer that does not come is no reason to wait.
+      if !offline.isOffline {
+        let found = try? connection.wait {
+          try await withDeadline(.seconds(3)) {
+            Looked(container: try await account.account.container(id))
+          }
+        }
+        if let found, found.container?.incarnation != incarnation {
+          notice = try account.setAside(id)
+        }
+      }
+    }
+    if directory.exists { return (try account.open(id, incarnation: nil), notice) }
+    guard !offline.isOffline else {
+      throw ControlError(
+        .offline,
+        "\(id) is not on this device yet, and offline mode is on: "
+          + "turn it off with `ubiquityfs offline off`")
+    }
+    let made = try create(id, account, connection)
+    return (try account.open(id, incarnation: made.incarnation), notice)
+  }
+
+  /// A container that was never read shows what the account has when `mount` returns, if that comes
+  /// soon.
+  private func firstSync(_ session: ContainerSession) {
+    guard !offline.isOffline, session.isUnread else { return }
+    do throws(ControlError) {
+      try Blocking.run { try await session.sync.sync(timeout: .seconds(5)) }
+    } catch {
+      logger.info("\(session.id): the first look at the backend is not done: \(error.message)")
+    }
+  }
+
+  func report(_ session: ContainerSession, _ mountpoint: String) -> MountReport {
+    MountReport(
+      container: session.id.description, mountpoint: mountpoint, passthrough: false,
+      passthroughReason: "this version reads and writes through the daemon")
+  }
+
+  /// The session that is mounted there.
+  func mounted(_ mountpoint: PathBytes) throws(ControlError) -> ContainerSession {
+    let path = mountpoint.description
+    if let found = account?.sessions.first(where: { $0.mountpoint == path }) { return found }
+    throw ControlError(.notFound, "\(path) is no mount of the daemon of \(state.path)")
+  }
+
+  func unmount(_ request: MountpointRequest) throws(ControlError) {
+    try turn.withLock { _ throws(ControlError) in try mounted(request.mountpoint).unmount() }
+  }
+
+  /// Waits until all the mounts are gone, or the client is; then takes down those that are left.
+  func hold(_ request: HoldRequest, _ connection: ClientConnection) throws(ControlError) {
+    let held = try request.mountpoints.map { mountpoint throws(ControlError) in
+      (try? mounted(mountpoint), mountpoint.description)
+    }
+    while held.contains(where: { $0.0?.mountpoint == $0.1 }) {
+      guard connection.isClosed else {
+        usleep(100_000)
+        continue
+      }
+      for (session, mountpoint) in held where session?.mountpoint == mountpoint {
+        do throws(ControlError) { try session?.unmount() } catch {
+          logger.warning("\(error.message)")
+        }
+      }
+      return
+    }
+  }
+}
+
+/// Runs `work`, and cancels and abandons the wait for it after a while.
+func withDeadline<Value: Sendable>(
+  _ limit: Duration, _ work: @escaping @Sendable () async throws -> Value
+) async throws -> Value {
+  try await withThrowingTaskGroup(of: Value.self) { group in
+    group.addTask { try await work() }
+    group.addTask {
+      try await Task.sleep(for: limit)
+      throw ControlError(.timedOut, "the backend did not answer within \(limit)")
+    }
+    defer { group.cancelAll() }
+    guard let first = try await group.next() else { throw CancellationError() }
+    return first
+  }
+}

@@ -1,0 +1,110 @@
+internal import ControlProtocol
+internal import Glibc
+
+extension DaemonService {
+  var daemonReport: DaemonReport { DaemonReport(pid: getpid(), version: Product.version) }
+
+  /// All methods of the control socket.
+  package var methods: MethodTable {
+    var table = MethodTable()
+    addAccountMethods(&table)
+    addContainerMethods(&table)
+    addItemMethods(&table)
+    return table
+  }
+
+  private func addAccountMethods(_ table: inout MethodTable) {
+    table.add(Methods.Hello.self) { greeting, _ throws(ControlError) in
+      guard greeting.protocolVersion == Product.protocolVersion else {
+        throw ControlError(
+          .failed,
+          "the daemon is of version \(Product.version) and the command of another; stop the "
+            + "daemon (process \(getpid())) with SIGTERM and try again")
+      }
+      return Greeting(
+        protocolVersion: Product.protocolVersion, version: Product.version, pid: getpid())
+    }
+    table.add(Methods.SignIn.self) { request, connection throws(ControlError) in
+      try self.signIn(request, connection)
+    }
+    table.add(Methods.SignOut.self) { request, connection throws(ControlError) in
+      try self.signOut(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.AccountStatus.self) { _, _ throws(ControlError) in
+      self.accountReport()
+    }
+    table.add(Methods.Devices.self) { _, connection throws(ControlError) in
+      try self.devices(connection)
+    }
+    table.add(Methods.Secret.self) { _, _ throws(ControlError) in try self.secret() }
+    table.add(Methods.SetOffline.self) { request, _ throws(ControlError) in
+      try self.setOffline(request.offline)
+      return Nothing()
+    }
+    table.add(Methods.Status.self) { _, connection throws(ControlError) in
+      try self.status(connection)
+    }
+    table.add(Methods.Diagnose.self) { _, connection throws(ControlError) in
+      self.diagnose(connection)
+    }
+    table.add(Methods.Check.self) { request, _ throws(ControlError) in try self.check(request) }
+  }
+
+  private func addContainerMethods(_ table: inout MethodTable) {
+    table.add(Methods.CreateContainer.self) { request, connection throws(ControlError) in
+      try self.createContainer(request, connection)
+    }
+    table.add(Methods.ListContainers.self) { _, connection throws(ControlError) in
+      try self.listContainers(connection)
+    }
+    table.add(Methods.DeleteContainer.self) { request, connection throws(ControlError) in
+      try self.deleteContainer(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.Mount.self) { request, connection throws(ControlError) in
+      try self.mount(request, connection)
+    }
+    table.add(Methods.HoldMounts.self) { request, connection throws(ControlError) in
+      try self.hold(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.Unmount.self) { request, _ throws(ControlError) in
+      try self.unmount(request)
+      return Nothing()
+    }
+    table.add(Methods.Sync.self) { request, connection throws(ControlError) in
+      try self.sync(request, connection)
+      return Nothing()
+    }
+  }
+
+  private func addItemMethods(_ table: inout MethodTable) {
+    table.add(Methods.ItemStatus.self) { request, _ throws(ControlError) in
+      try self.itemStatus(request)
+    }
+    table.add(Methods.Evict.self) { request, _ throws(ControlError) in
+      try self.evict(request)
+      return Nothing()
+    }
+    table.add(Methods.Download.self) { request, connection throws(ControlError) in
+      try self.download(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.Pin.self) { request, _ throws(ControlError) in
+      try self.pin(request)
+      return Nothing()
+    }
+    table.add(Methods.ListVersions.self) { request, connection throws(ControlError) in
+      try self.versions(request, connection)
+    }
+    table.add(Methods.ReadVersion.self) { request, connection throws(ControlError) in
+      try self.readVersion(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.ResolveVersions.self) { request, connection throws(ControlError) in
+      try self.resolve(request, connection)
+      return Nothing()
+    }
+  }
+}

@@ -1,0 +1,135 @@
+internal import Backend
+internal import Catalog
+internal import ControlProtocol
+internal import Model
+internal import SyncEngine
+
+extension DaemonService {
+  /// Without waiting it starts; with it returns when the containers are in step with the backend.
+  func sync(_ request: SyncRequest, _ connection: ClientConnection) throws(ControlError) {
+    if let timeout = request.timeout, !(0...1e9).contains(timeout) {
+      throw ControlError(.usage, "a time-out is a number of seconds from 0 to 1000000000")
+    }
+    let account = try requireAccount()
+    var sessions: [ContainerSession] = []
+    if request.items.isEmpty {
+      sessions = account.sessions
+    } else {
+      for item in request.items {
+        let session = try mounted(item.mountpoint)
+        if !sessions.contains(where: { $0 === session }) { sessions.append(session) }
+      }
+    }
+    guard !offline.isOffline else {
+      throw ControlError(
+        .offline, "offline mode is on; turn it off with `ubiquityfs offline off`")
+    }
+    guard request.waits else {
+      for session in sessions { session.sync.trigger() }
+      return
+    }
+    if request.items.isEmpty, let failure = account.failures.sorted(by: { $0.key < $1.key }).first {
+      throw ControlError(.failed, failure.value)
+    }
+    let timeout = request.timeout.map { Duration.milliseconds(Int64($0 * 1000)) }
+    let waited = sessions
+    try connection.wait { try await Self.wait(for: waited, timeout, connection) }
+  }
+
+  private static func wait(
+    for sessions: [ContainerSession], _ timeout: Duration?, _ connection: ClientConnection
+  ) async throws {
+    let first = sessions.reduce(0) { $0 + $1.pendingUploads }
+    let reporter = Task {
+      var total = first
+      while !Task.isCancelled {
+        let left = sessions.reduce(0) { $0 + $1.pendingUploads }
+        total = max(total, left)
+        connection.notify(
+          Notifications.progress,
+          Progress(done: UInt64(total - left), total: UInt64(total), unit: "items"))
+        try? await Task.sleep(for: .milliseconds(200))
+      }
+    }
+    defer { reporter.cancel() }
+    let work: @Sendable () async throws -> Void = {
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for session in sessions {
+          group.addTask { try await session.sync.sync(timeout: timeout) }
+        }
+        try await group.waitForAll()
+      }
+    }
+    guard let timeout else { return try await work() }
+    // A cycle that hangs in the backend must not make the command late.
+    try await abandoning(after: timeout, work)
+  }
+
+  /// Throws `timedOut` when `work` takes longer, without waiting for it to notice.
+  private static func abandoning(
+    after limit: Duration, _ work: @escaping @Sendable () async throws -> Void
+  ) async throws {
+    let (stream, continuation) = AsyncStream.makeStream(of: Result<Void, any Error>.self)
+    let task = Task {
+      do {
+        try await work()
+        continuation.yield(.success(()))
+      } catch {
+        continuation.yield(.failure(error))
+      }
+    }
+    let timer = Task {
+      try await Task.sleep(for: limit + .milliseconds(250))
+      continuation.yield(
+        .failure(
+          ControlError(
+            .timedOut,
+            "timed out: not everything is in sync yet; see what is pending with `ubiquityfs "
+              + "status`")))
+    }
+    defer {
+      timer.cancel()
+      task.cancel()
+    }
+    for await result in stream { return try result.get() }
+    throw CancellationError()
+  }
+
+  // MARK: Status
+
+  func status(_ connection: ClientConnection) throws(ControlError) -> StatusReport {
+    let session = account
+    let sessions = session?.sessions ?? []
+    var containers: [ContainerReport] = []
+    for container in sessions {
+      let sync = container.sync
+      let status = try connection.wait { await sync.status() }
+      let counts = container.counts
+      containers.append(
+        ContainerReport(
+          id: container.id.description, items: counts?.items ?? 0,
+          localBytes: counts?.localBytes ?? 0, totalBytes: counts?.totalBytes ?? 0,
+          pendingUploads: status.pendingUploads, pendingDownloads: status.pendingDownloads,
+          conflicts: status.conflicts, errors: status.errors))
+    }
+    for (id, failure) in session?.failures ?? [:] {
+      containers.append(
+        ContainerReport(
+          id: id.description, items: 0, localBytes: 0, totalBytes: 0, pendingUploads: 0,
+          pendingDownloads: 0, conflicts: 0, errors: [failure]))
+    }
+    let traffic = session?.stack.metered.traffic
+    return StatusReport(
+      daemon: daemonReport, account: accountReport(), offline: offline.isOffline,
+      mounts: sessions.compactMap { container in
+        container.mountpoint.map { report(container, $0) }
+      },
+      containers: containers.sorted { $0.id < $1.id },
+      traffic: TrafficReport(
+        bytesUploaded: traffic?.bytesUploaded ?? 0,
+        bytesDownloaded: traffic?.bytesDownloaded ?? 0,
+        requests: TrafficReport.Requests(
+          get: traffic?.gets ?? 0, put: traffic?.puts ?? 0, list: traffic?.lists ?? 0,
+          delete: traffic?.deletes ?? 0)))
+  }
+}

@@ -1,0 +1,156 @@
+internal import Backend
+internal import ControlProtocol
+internal import Glibc
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// Signing in: finds or makes the account, then stores it. Until the last step nothing is stored.
+struct SignIn {
+  let state: StateDirectory
+  let store: AccountStore
+  let offline: OfflineSwitch
+
+  struct Done: Sendable {
+    let stored: StoredAccount
+    let device: StoredDevice
+    let account: RemoteAccount
+    let stack: BackendStack
+    let isNew: Bool
+  }
+
+  func address(_ request: SignInRequest) throws(ControlError) -> BackendAddress {
+    if let url = request.backend { return try BackendAddress(url) }
+    return BackendAddress(besideState: state.path)
+  }
+
+  /// Blocks; for the thread of a connection.
+  func run(_ request: SignInRequest, _ connection: ClientConnection) throws(ControlError) -> Done {
+    let address = try address(request)
+    guard !offline.isOffline else {
+      throw ControlError(
+        .offline, "offline mode is on; turn it off with `ubiquityfs offline off` to sign in")
+    }
+    if let name = request.deviceName, name.isEmpty || name.utf8.count > 255 {
+      throw ControlError(.usage, "a device's name has 1 to 255 bytes")
+    }
+    let given: AccountSecret?
+    do throws(RemoteError) {
+      given = try request.secret.map { text throws(RemoteError) in try AccountSecret(text) }
+    } catch {
+      throw ControlError(.usage, "\(error)")
+    }
+    let stack = BackendStack(address, offline: offline)
+    let (account, secret, isNew) = try open(address, stack, given, connection)
+    let device = try name(request, account, connection)
+    let stored = StoredAccount(
+      backend: address.description, secret: secret.text, format: Hex.encode(account.format))
+    try store.save(device)
+    try store.save(stored)
+    return Done(stored: stored, device: device, account: account, stack: stack, isNew: isNew)
+  }
+
+  private func open(
+    _ address: BackendAddress, _ stack: BackendStack, _ given: AccountSecret?,
+    _ connection: ClientConnection
+  ) throws(ControlError) -> (RemoteAccount, AccountSecret, Bool) {
+    do throws(StoreError) { try stack.late.make() } catch {
+      throw ControlError(
+        .failed, "the backend \(address) cannot be used: \(error)")
+    }
+    let isThere = try connection.wait { try await RemoteAccount.exists(store: stack.store) }
+    var secret = given
+    if secret == nil { secret = try keptSecret(address) }
+    if secret == nil {
+      guard !isThere else {
+        throw ControlError(
+          .notPermitted,
+          "the backend \(address) holds an account already: pass --secret-file with what "
+            + "`ubiquityfs account secret` prints on a device that is signed in")
+      }
+      secret = try keep(AccountSecret.generate(), address)
+    }
+    guard let secret else { throw ControlError(.failed, "there is no secret") }
+    let account = try connection.wait {
+      try await RemoteAccount.open(store: stack.store, secret: secret, createIfMissing: true)
+    }
+    return (account, secret, !isThere)
+  }
+
+  // MARK: The secret beside a directory
+
+  private func keptSecret(_ address: BackendAddress) throws(ControlError) -> AccountSecret? {
+    do {
+      let file = try OpenFile.open(address.keyFile, flags: O_RDONLY | O_NOFOLLOW)
+      let status = try file.status()
+      guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
+        throw ControlError(
+          .notPermitted,
+          "\(address.keyFile) can be read or changed by others, or is another user's: pass the "
+            + "secret with --secret-file")
+      }
+      let bytes = try file.read(count: min(Int(status.st_size), 4096), at: 0)
+      return try AccountSecret(
+        String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+    } catch Errno.noSuchFileOrDirectory {
+      return nil
+    } catch let error as ControlError {
+      throw error
+    } catch {
+      throw ControlError(.failed, "\(address.keyFile) cannot be used: \(error)")
+    }
+  }
+
+  /// Keeps a new secret before the account is made with it: an account whose secret nobody knows
+  /// would be of no use. Of two that sign in at once, one's secret is kept, and both use it.
+  private func keep(_ secret: AccountSecret, _ address: BackendAddress) throws(ControlError)
+    -> AccountSecret
+  {
+    let temporary = "\(address.keyFile).\(getpid())"
+    do throws(Errno) {
+      defer { try? Files.remove(temporary) }
+      try Files.replace(temporary, with: Array("\(secret.text)\n".utf8))
+      _ = try retrying { link(temporary, address.keyFile) }
+      return secret
+    } catch .fileExists {
+      return try keptSecret(address) ?? secret
+    } catch {
+      throw ControlError(
+        .failed, "the new account's secret cannot be kept in \(address.keyFile): \(error)")
+    }
+  }
+
+  // MARK: The device
+
+  /// The device's identity, and its name: the one asked for, else the one that it had, else the
+  /// host's, with a number where another device of the account has that.
+  private func name(
+    _ request: SignInRequest, _ account: RemoteAccount, _ connection: ClientConnection
+  ) throws(ControlError) -> StoredDevice {
+    let former = try store.device()
+    let id = former?.id ?? .random()
+    let others = try connection.wait { try await account.devices() }.filter { $0.id != id }
+    var name = request.deviceName ?? former?.name ?? Self.hostName
+    if request.deviceName == nil {
+      let base = name
+      var number = 2
+      while others.contains(where: { $0.name == name }) {
+        name = "\(base) \(number)"
+        number += 1
+      }
+    }
+    let record = DeviceRecord(
+      id: id, name: name, lastSeen: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+    try connection.wait { try await account.register(record) }
+    return StoredDevice(identifier: id.description, name: name)
+  }
+
+  private static var hostName: String {
+    var buffer = [CChar](repeating: 0, count: 256)
+    guard gethostname(&buffer, 255) == 0 else { return "device" }
+    let name = String(
+      decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return name.isEmpty ? "device" : name
+  }
+}

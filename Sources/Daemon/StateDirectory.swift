@@ -1,0 +1,98 @@
+package import ControlProtocol
+internal import Glibc
+package import Platform
+internal import SystemPackage
+
+/// The directory that makes a device: `0700`, its owner's alone, served by one daemon.
+///
+///     control.sock           the control socket, 0600
+///     daemon.lock            held by the daemon for as long as it lives; its process id inside
+///     daemon.log             what the daemon logs; daemon.log.1 is the part before
+///     device.json            the device's identity and name; stays when an account is signed out
+///     account.json           backend, secret and keys of the account that is signed in, 0600
+///     offline                is there while the device is to stay off the backend
+///     containers/ID/         the catalog and the content files of a container
+///     containers-ACCOUNT/    the same of an account that was signed out
+package struct StateDirectory: Sendable {
+  /// Absolute.
+  package let path: String
+
+  private init(path: String) { self.path = path }
+
+  /// Makes the directory if it is not there and makes sure that nobody else can look into it.
+  /// Throws `notPermitted` for one that belongs to another user.
+  package static func prepare(_ path: String) throws(ControlError) -> StateDirectory {
+    do {
+      try Files.makeDirectories(path)
+      let status = try Files.status(path)
+      guard status.st_mode & S_IFMT == S_IFDIR else { throw Errno.notDirectory }
+      guard status.st_uid == geteuid() else {
+        throw ControlError(
+          .notPermitted,
+          "the state directory \(path) belongs to another user (uid \(status.st_uid)); "
+            + "choose another with --state")
+      }
+      if status.st_mode & 0o077 != 0 { _ = try retrying { chmod(path, 0o700) } }
+    } catch let error as ControlError {
+      throw error
+    } catch let error as Errno {
+      throw ControlError(
+        [.permissionDenied, .notPermitted, .readOnlyFileSystem].contains(error)
+          ? .notPermitted : .failed,
+        "the state directory \(path) cannot be used: \(error); choose another with --state")
+    } catch {
+      throw ControlError(.failed, "\(error)")
+    }
+    return StateDirectory(path: path)
+  }
+
+  package var account: String { path + "/account.json" }
+  package var device: String { path + "/device.json" }
+  package var log: String { path + "/daemon.log" }
+  package var containers: String { path + "/containers" }
+  package func parkedContainers(account: String) -> String { containers + "-" + account }
+
+  // MARK: The lock
+
+  /// Takes the lock that makes this process the daemon of the directory; it goes with the process.
+  /// Throws `busy` if another has it.
+  package func lock() throws(ControlError) -> OpenFile {
+    do {
+      let file = try OpenFile.open(path + "/daemon.lock", flags: O_RDWR | O_CREAT, mode: 0o600)
+      if flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 {
+        guard errno == EWOULDBLOCK else { throw Errno(rawValue: errno) }
+        let owner =
+          String(decoding: try file.read(count: 20, at: 0), as: UTF8.self)
+          .split(separator: "\n").first.map { " (process \($0))" } ?? ""
+        throw ControlError(
+          .busy,
+          "a second daemon: one serves \(path) already\(owner); use it, or stop it with SIGTERM")
+      }
+      try file.truncate(to: 0)
+      try file.write(Array("\(getpid())\n".utf8), at: 0)
+      return file
+    } catch let error as ControlError {
+      throw error
+    } catch {
+      throw ControlError(
+        .failed, "\(path)/daemon.lock cannot be locked: \(error)")
+    }
+  }
+
+  // MARK: Airplane mode
+
+  package var isOffline: Bool { Files.exists(path + "/offline") }
+
+  package func setOffline(_ offline: Bool) throws(ControlError) {
+    do {
+      if offline {
+        try Files.replace(path + "/offline", with: [])
+      } else {
+        do { try Files.remove(path + "/offline") } catch .noSuchFileOrDirectory {}
+        try Files.synchronizeDirectory(path)
+      }
+    } catch {
+      throw ControlError(.failed, "\(path)/offline cannot be written: \(error)")
+    }
+  }
+}

@@ -1,0 +1,99 @@
+package import Catalog
+internal import Coordination
+internal import Model
+package import SystemPackage
+
+/// Extended attributes.
+///
+/// `user.ubiquity.*` is computed (see `UbiquityAttribute`); all other `user.*` are the user's and
+/// synced; `security.*` and `trusted.*` stay on the device, which the catalog sees to. Source: xattr(7).
+extension ContainerFileSystem {
+  package static let longestAttributeName = 255
+  package static let longestAttributeValue = 65536
+
+  private enum Space {
+    case ubiquity(String)
+    case user(String)
+    case local(String)
+  }
+
+  package func attribute(_ name: [UInt8], of number: InodeNumber) throws(Errno) -> [UInt8] {
+    switch try space(name) {
+    case .ubiquity(let name):
+      _ = try inode(number)
+      guard let attribute = UbiquityAttribute(name: name),
+        let value = attribute.value(of: try coordinator.status(of: number))
+      else { throw Errno.noData }
+      return value
+    case .user(let name):
+      guard try holdsUserAttributes(number) else { throw Errno.noData }
+      return try catalog.attribute(name, of: number)
+    case .local(let name):
+      return try catalog.attribute(name, of: number)
+    }
+  }
+
+  package func setAttribute(
+    _ name: [UInt8], _ value: [UInt8], mode: AttributeMode, of number: InodeNumber
+  ) throws(Errno) {
+    guard value.count <= Self.longestAttributeValue else { throw Errno.argListTooLong }
+    switch try space(name) {
+    case .ubiquity(let name):
+      let inode = try inode(number)
+      guard let attribute = UbiquityAttribute(name: name) else { throw Errno.notSupported }
+      try attribute.write(value, to: inode, of: coordinator)
+      try noteChanged(number)
+    case .user(let name):
+      guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
+      try catalog.setAttribute(name, of: number, to: value, mode: mode)
+      try noteChanged(number)
+    case .local(let name):
+      try catalog.setAttribute(name, of: number, to: value, mode: mode)
+      try noteChanged(number)
+    }
+  }
+
+  package func removeAttribute(_ name: [UInt8], of number: InodeNumber) throws(Errno) {
+    switch try space(name) {
+    case .ubiquity(let name):
+      throw UbiquityAttribute(name: name) == nil ? Errno.noData : Errno.notPermitted
+    case .user(let name):
+      guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
+      try catalog.removeAttribute(name, of: number)
+      try noteChanged(number)
+    case .local(let name):
+      try catalog.removeAttribute(name, of: number)
+      try noteChanged(number)
+    }
+  }
+
+  /// The names as listxattr(2) gives them: each ended by NUL. The computed ones are left out unless
+  /// asked for, so that `cp -a` and `rsync -X` do not copy them.
+  package func attributeNames(of number: InodeNumber, withComputed: Bool) throws(Errno)
+    -> [UInt8]
+  {
+    let inode = try inode(number)
+    var names = try catalog.attributeNames(of: number)
+    if withComputed {
+      let status = try coordinator.status(of: inode.number)
+      names += UbiquityAttribute.readable(in: status).map(\.name)
+    }
+    return names.flatMap { Array($0.utf8) + [0] }
+  }
+
+  private func space(_ bytes: [UInt8]) throws(Errno) -> Space {
+    guard bytes.count <= Self.longestAttributeName else { throw Errno.outOfRange }
+    // Names are text; what is not UTF-8 could not be synced.
+    guard let name = String(validating: bytes, as: UTF8.self) else { throw Errno.invalidArgument }
+    if name.hasPrefix(UbiquityAttribute.prefix) { return .ubiquity(name) }
+    if name.hasPrefix("user.") { return .user(name) }
+    if name.hasPrefix("security.") || name.hasPrefix("trusted.") { return .local(name) }
+    // Access control lists too.
+    throw Errno.notSupported
+  }
+
+  private func holdsUserAttributes(_ number: InodeNumber) throws(Errno) -> Bool {
+    let inode = try inode(number)
+    return inode.kind == .file || inode.kind == .directory
+  }
+}

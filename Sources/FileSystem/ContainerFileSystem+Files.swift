@@ -1,0 +1,320 @@
+package import Catalog
+internal import ContentStore
+internal import Coordination
+internal import Model
+package import Platform
+package import SystemPackage
+
+/// What a call on an open file works with.
+package struct FileRange: Sendable {
+  /// Nil when there is nothing to read.
+  package let file: OpenFile?
+  package let offset: UInt64
+  package let count: Int
+}
+
+package struct OpenResult: Sendable {
+  package let handle: UInt64
+  /// What the kernel has in its page cache of this inode is this content.
+  package let keepsCache: Bool
+  /// Its close is to be told by `flush`. Not of what is opened for reading alone: there the changes
+  /// that a program can make, of attributes, are committed as they are made.
+  package let needsFlush: Bool
+}
+
+/// How a file is opened: the flags of open(2) that matter here.
+package struct OpenMode: Sendable {
+  package var canRead: Bool
+  package var canWrite: Bool
+  package var truncates: Bool
+  /// The file must not be there yet; for `create`.
+  package var isExclusive: Bool
+
+  package init(
+    canRead: Bool = true, canWrite: Bool = false, truncates: Bool = false,
+    isExclusive: Bool = false
+  ) {
+    self.canRead = canRead
+    self.canWrite = canWrite
+    self.truncates = truncates
+    self.isExclusive = isExclusive
+  }
+}
+
+extension ContainerFileSystem {
+  // MARK: Opening and closing
+
+  /// Opens a file. Nothing is downloaded, O_TRUNC of a placeholder included.
+  package func open(_ number: InodeNumber, _ mode: OpenMode, caller: Caller) throws(Errno)
+    -> OpenResult
+  {
+    let handle = try acquire(
+      number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: mode.canWrite)
+    do throws(Errno) {
+      if mode.truncates {
+        guard mode.canWrite else { throw Errno.permissionDenied }
+        try handle.content.truncateToNothing(at: now())
+        try dropPrivileges(number, caller: caller)
+        removeCapabilities(number)
+      }
+      return OpenResult(
+        handle: handles.add(handle), keepsCache: try noteCached(number),
+        needsFlush: handle.needsFlush)
+    } catch {
+      close(handle)
+      throw error
+    }
+  }
+
+  /// Creates and opens a file; one that is there already is opened unless `isExclusive`.
+  package func create(
+    _ name: [UInt8], in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
+  ) throws(Errno) -> (FileStatus, OpenResult) {
+    let itemName = try ItemName(checking: name)
+    let new = NewItem(
+      kind: .file, mode: permissions, owner: caller.user, group: caller.group)
+    do throws(Errno) {
+      let made = try catalog.create(itemName, in: parent, new)
+      let handle = try acquire(
+        made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
+      do throws(Errno) {
+        // close must not return before the file's being there is committed.
+        try handle.content.noteChange()
+        let keepsCache = try noteCached(made.number)
+        let result = OpenResult(
+          handle: handles.add(handle), keepsCache: keepsCache, needsFlush: true)
+        return (remembered(made), result)
+      } catch {
+        close(handle)
+        throw error
+      }
+    } catch .fileExists where !mode.isExclusive {
+      guard let found = try catalog.lookup(itemName, in: parent) else {
+        throw Errno.noSuchFileOrDirectory
+      }
+      guard found.kind == .file else {
+        throw found.kind == .directory ? Errno.isDirectory : Errno.fileExists
+      }
+      let result = try open(found.number, mode, caller: caller)
+      return (remembered(try inode(found.number)), result)
+    }
+  }
+
+  /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.
+  /// ESTALE when one came before, so that the name means another inode now, unless the inode `isOpen`
+  /// already.
+  func acquire(
+    _ number: InodeNumber, canRead: Bool, canWrite: Bool, needsFlush: Bool, isOpen: Bool = false
+  ) throws(Errno) -> OpenFileHandle {
+    coordinator.opened(number, forWriting: canWrite)
+    do throws(Errno) {
+      var inode = try inode(number)
+      guard inode.kind == .file else {
+        throw inode.kind == .directory ? Errno.isDirectory : Errno.noSuchAddressOrDevice
+      }
+      if !isOpen { try checkNotReplaced(inode) }
+      if inode.content == .remote, inode.size == 0 {
+        // The kernel asks for no bytes of an empty file: opening it is what brings it here.
+        _ = try catalog.markContentLocal(number, generation: inode.generation)
+        inode = try self.inode(number)
+      }
+      let content = nodes.update(number) { state in
+        state.openings += 1
+        let content = state.content ?? OpenContent(inode, catalog: catalog, store: store)
+        state.content = content
+        return content
+      }
+      if canWrite { content.beginWriting() }
+      if !needsFlush { content.beginUnflushed() }
+      return OpenFileHandle(
+        number: number, content: content, canRead: canRead, canWrite: canWrite,
+        needsFlush: needsFlush)
+    } catch {
+      coordinator.closed(number, forWriting: canWrite)
+      throw error
+    }
+  }
+
+  /// The kernel may name an inode that a remote change has just taken out from under its name: an
+  /// open through the name is to get the new one, since what would be written to the old one goes
+  /// nowhere. On ESTALE the kernel looks the path up again. Removed files stay.
+  private func checkNotReplaced(_ inode: Inode) throws(Errno) {
+    guard inode.isOrphan, let current = try catalog.inodeNumber(of: inode.item) else { return }
+    guard current == inode.number else { throw Errno.staleNFSFileHandle }
+  }
+
+  /// A close of one descriptor: what was changed through the file survives the daemon from here on.
+  package func flush(_ handle: UInt64) throws(Errno) {
+    try handles.get(handle).content.commitChanges()
+  }
+
+  /// A change of an inode's row, which closing the file has to find committed if it is open.
+  func noteChanged(_ number: InodeNumber) throws(Errno) {
+    try nodes.state(number)?.content?.noteChange()
+  }
+
+  package func release(_ handle: UInt64) {
+    guard let file = handles.remove(handle) else { return }
+    close(file)
+  }
+
+  func close(_ file: OpenFileHandle) {
+    if file.canWrite { file.content.endWriting() }
+    if !file.needsFlush { file.content.endUnflushed() }
+    // Before the coordinator hears of it: it then reclaims only if nothing else has it open.
+    let isLast = nodes.update(file.number) { state in
+      state.openings -= 1
+      if state.openings == 0 { state.content = nil }
+      return state.openings == 0
+    }
+    coordinator.closed(file.number, forWriting: file.canWrite)
+    guard isLast, let inode = try? catalog.inode(file.number), inode.isOrphan else { return }
+    becameOrphan(file.number)
+  }
+
+  /// Whether the kernel's pages are of what is opened now. They are dropped when another generation
+  /// came, or when the content was evicted: a reader is to wait for the download, not to be lucky.
+  private func noteCached(_ number: InodeNumber) throws(Errno) -> Bool {
+    let inode = try inode(number)
+    let new = CachedContent(generation: inode.generation, isLocal: inode.content == .local)
+    return nodes.update(number) { state in
+      defer { state.cached = new }
+      guard let old = state.cached else { return false }
+      return old.generation == new.generation && (new.isLocal || !old.isLocal)
+    }
+  }
+
+  // MARK: Reading
+
+  /// Where the bytes of a read are.
+  package func read(_ handle: UInt64, offset: UInt64, count: Int) throws(Errno)
+    -> Step<FileRange>
+  {
+    let open = try handles.get(handle)
+    let range = offset..<(offset &+ UInt64(max(0, count)))
+    guard range.upperBound >= offset else { throw Errno.invalidArgument }
+    switch try open.content.bytes(for: range) {
+    case .file(let file):
+      if let partial = open.content.partial() { readAhead(open, range, size: partial.size) }
+      return .done(FileRange(file: file, offset: offset, count: count))
+    case .nothing:
+      return .done(FileRange(file: nil, offset: offset, count: 0))
+    case .missing(let size):
+      let needed = min(range.lowerBound, size)..<min(range.upperBound, size)
+      guard !needed.isEmpty else {
+        return .done(FileRange(file: nil, offset: offset, count: 0))
+      }
+      readAhead(open, needed, size: size)
+      return .wait(ContentWait(number: open.number, range: needed))
+    }
+  }
+
+  private func readAhead(_ open: OpenFileHandle, _ range: Range<UInt64>, size: UInt64) {
+    guard let ahead = open.readAhead(after: range, size: size) else { return }
+    // Nobody waits for it; when it fails, the read that needs it says so.
+    _ = coordinator.fetcher?.fetch(open.number, range: ahead) { _ in }
+  }
+
+  // MARK: Writing
+
+  /// The file to write to. After writing, call `noteWritten`.
+  package func prepareWrite(_ handle: UInt64, caller: Caller) throws(Errno) -> Step<OpenFile> {
+    let open = try handles.get(handle)
+    guard open.canWrite else { throw Errno.badFileDescriptor }
+    guard let file = try open.content.writer() else { return .wait(try whole(open.number)) }
+    if open.beginsWriting() { removeCapabilities(open.number) }
+    try dropPrivileges(open.number, caller: caller)
+    return .done(file)
+  }
+
+  package func noteWritten(_ handle: UInt64, to file: OpenFile) throws(Errno) {
+    try handles.get(handle).content.noteChange(of: file, at: now())
+  }
+
+  /// fallocate(2), with its mode bits.
+  package func allocate(
+    _ handle: UInt64, mode: Int32, offset: UInt64, length: UInt64, caller: Caller
+  ) throws(Errno) -> Step<Void> {
+    guard OpenFile.allocationModes.contains(mode) else { throw Errno.notSupported }
+    switch try prepareWrite(handle, caller: caller) {
+    case .wait(let wait):
+      return .wait(wait)
+    case .done(let file):
+      try file.allocate(mode: mode, offset: offset, length: length)
+      try noteWritten(handle, to: file)
+      return .done(())
+    }
+  }
+
+  /// copy_file_range(2); gives how many bytes were copied, 0 at the source's end.
+  package func copyRange(
+    from source: UInt64, at offset: UInt64, to target: UInt64, at targetOffset: UInt64, count: Int,
+    caller: Caller
+  ) throws(Errno) -> Step<Int> {
+    let input: FileRange
+    switch try read(source, offset: offset, count: count) {
+    case .wait(let wait): return .wait(wait)
+    case .done(let range): input = range
+    }
+    guard let from = input.file else { return .done(0) }
+    if try handles.get(source).number == handles.get(target).number {
+      // Source: copy_file_range(2), EINVAL.
+      let distance = offset > targetOffset ? offset - targetOffset : targetOffset - offset
+      guard distance >= UInt64(count) else { throw Errno.invalidArgument }
+    }
+    switch try prepareWrite(target, caller: caller) {
+    case .wait(let wait):
+      return .wait(wait)
+    case .done(let file):
+      let size = try from.length()
+      guard offset < size else { return .done(0) }
+      let count = Int(min(UInt64(count), size - offset))
+      let copied = try from.copy(at: offset, count: count, to: file, at: targetOffset)
+      try noteWritten(target, to: file)
+      return .done(copied)
+    }
+  }
+
+  // MARK: Holes and durability
+
+  package enum SeekKind: Sendable {
+    case data
+    case hole
+  }
+
+  /// lseek(2) with SEEK_DATA or SEEK_HOLE; of a placeholder what is here is data.
+  package func seek(_ handle: UInt64, _ kind: SeekKind, from offset: UInt64) throws(Errno)
+    -> UInt64
+  {
+    let open = try handles.get(handle)
+    let inode = try inode(open.number)
+    guard offset < inode.size else { throw Errno.noSuchAddressOrDevice }
+    let found: UInt64?
+    if try open.content.isLocal() {
+      switch try open.content.bytes(for: offset..<offset) {
+      case .file(let file):
+        found =
+          kind == .data ? try file.nextData(from: offset) : try file.nextHole(from: offset)
+      case .nothing, .missing:
+        found = kind == .data ? nil : inode.size
+      }
+    } else if let partial = open.content.partial() {
+      found = kind == .data ? partial.nextData(from: offset) : partial.nextHole(from: offset)
+    } else {
+      found = kind == .data ? nil : offset
+    }
+    guard let found else { throw Errno.noSuchAddressOrDevice }
+    return found
+  }
+
+  /// fsync(2) and fdatasync(2): the bytes first, then the row that names them.
+  package func synchronize(_ handle: UInt64, dataOnly: Bool) throws(Errno) {
+    let open = try handles.get(handle)
+    try open.content.synchronize(dataOnly: dataOnly)
+    try catalog.commit(durable: true)
+  }
+
+  func whole(_ number: InodeNumber) throws(Errno) -> ContentWait {
+    ContentWait(number: number, range: 0..<(try inode(number).size))
+  }
+}

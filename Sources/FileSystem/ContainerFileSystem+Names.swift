@@ -1,0 +1,106 @@
+package import Catalog
+internal import Model
+package import SystemPackage
+
+/// Names: finding, making, moving and removing them. What gives a `FileStatus` for a name counts as
+/// a lookup of it: the caller forgets it some time.
+extension ContainerFileSystem {
+  /// Nil when there is no such name.
+  package func lookup(_ name: [UInt8], in parent: InodeNumber) throws(Errno) -> FileStatus? {
+    let name = try ItemName(checking: name)
+    guard let found = try catalog.lookup(name, in: parent) else { return nil }
+    return remembered(found)
+  }
+
+  /// Makes a directory, FIFO, socket, device node, symbolic link or empty file.
+  package func make(_ name: [UInt8], in parent: InodeNumber, _ new: NewItem) throws(Errno)
+    -> FileStatus
+  {
+    if new.kind == .symbolicLink {
+      guard !new.target.isEmpty else { throw Errno.noSuchFileOrDirectory }
+      guard new.target.count < 4096 else { throw Errno.fileNameTooLong }
+    }
+    return remembered(try catalog.create(ItemName(checking: name), in: parent, new))
+  }
+
+  package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
+    throws(Errno) -> FileStatus
+  {
+    remembered(try catalog.link(number, as: ItemName(checking: name), in: parent))
+  }
+
+  package func remove(_ name: [UInt8], in parent: InodeNumber, directory: Bool) throws(Errno) {
+    let removed = try catalog.remove(
+      ItemName(checking: name), in: parent, directory: directory)
+    if removed.isOrphan { becameOrphan(removed.number) }
+  }
+
+  package func rename(
+    _ name: [UInt8], in parent: InodeNumber, to newName: [UInt8], in newParent: InodeNumber,
+    mode: RenameMode
+  ) throws(Errno) {
+    let outcome = try catalog.rename(
+      ItemName(checking: name), in: parent, to: ItemName(checking: newName), in: newParent,
+      mode: mode)
+    if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
+  }
+
+  package func readLink(_ number: InodeNumber) throws(Errno) -> [UInt8] {
+    let inode = try inode(number)
+    guard inode.kind == .symbolicLink else { throw Errno.invalidArgument }
+    return inode.target
+  }
+
+  /// Up to about `limit` names from `offset`, 0 being the start. Offsets stay right whatever is made
+  /// or removed meanwhile. Listing counts as no lookup; who passes names on calls `addLookup`.
+  package func list(_ number: InodeNumber, from offset: UInt64, limit: Int) throws(Errno)
+    -> [ListedName]
+  {
+    let directory = try inode(number)
+    guard directory.kind == .directory else { throw Errno.notDirectory }
+    var result: [ListedName] = []
+    if offset < Self.dotOffset {
+      result.append(
+        ListedName(name: [0x2E], inode: directory, offset: Self.dotOffset, isDot: true))
+    }
+    if offset < Self.dotDotOffset {
+      let above = try catalog.parent(of: number).flatMap { try? catalog.inode($0) } ?? directory
+      result.append(
+        ListedName(name: [0x2E, 0x2E], inode: above, offset: Self.dotDotOffset, isDot: true))
+    }
+    // The catalog's offsets begin above these two.
+    let after = offset <= Self.dotDotOffset ? 0 : Int64(clamping: offset)
+    for entry in try catalog.readDirectory(number, after: after, limit: max(1, limit)) {
+      result.append(
+        ListedName(
+          name: entry.name.bytes, inode: entry.inode, offset: UInt64(entry.offset), isDot: false))
+    }
+    return result
+  }
+
+  private static var dotOffset: UInt64 { 1 }
+  private static var dotDotOffset: UInt64 { 2 }
+
+  /// Makes the names in a directory durable.
+  package func synchronizeNames() throws(Errno) { try catalog.commit(durable: true) }
+
+  func remembered(_ inode: Inode) -> FileStatus {
+    nodes.addLookup(inode.number)
+    return status(of: inode)
+  }
+}
+
+extension ItemName {
+  /// Of what the kernel sends; the errno says why it is no name.
+  init(checking bytes: [UInt8]) throws(Errno) {
+    do {
+      try self.init(bytes)
+    } catch {
+      switch error {
+      case .empty: throw Errno.noSuchFileOrDirectory
+      case .tooLong: throw Errno.fileNameTooLong
+      case .reserved, .forbiddenByte: throw Errno.invalidArgument
+      }
+    }
+  }
+}

@@ -1,0 +1,83 @@
+package import Catalog
+internal import Model
+internal import Platform
+package import SystemPackage
+
+extension ContainerFileSystem {
+  package func status(_ number: InodeNumber) throws(Errno) -> FileStatus {
+    status(of: try inode(number))
+  }
+
+  /// Changes attributes, the size first. Setting a size other than 0 of a placeholder needs all of
+  /// its content. `isOpen` says that the caller reached the inode through an open file, not its name.
+  package func setStatus(
+    _ number: InodeNumber, _ changes: StatusChanges, caller: Caller, isOpen: Bool = false
+  ) throws(Errno) -> Step<FileStatus> {
+    if let size = changes.size {
+      let step = try resize(number, to: size, caller: caller, isOpen: isOpen)
+      if case .wait(let wait) = step { return .wait(wait) }
+    }
+    var inode = try inode(number)
+    var new = AttributeChanges(
+      mode: changes.mode, owner: changes.owner, group: changes.group,
+      accessed: time(changes.accessed), modified: time(changes.modified))
+    if changes.owner != nil || changes.group != nil, inode.kind != .directory {
+      // A new owner must not get the old one's powers. Source: chown(2).
+      new.mode = Self.withoutPrivileges(new.mode ?? inode.mode)
+      removeCapabilities(number)
+    }
+    let isResizeOnly =
+      changes.size != nil && new.mode == nil && new.owner == nil && new.group == nil
+      && new.accessed == nil && new.modified == nil
+    if !isResizeOnly { inode = try catalog.setAttributes(number, new) }
+    if inode.kind == .file { try noteChanged(number) }
+    return .done(status(of: inode))
+  }
+
+  private func time(_ time: StatusChanges.Time?) -> Timestamp? {
+    switch time {
+    case nil: nil
+    case .now: now()
+    case .at(let time): time
+    }
+  }
+
+  /// The mode after a write or a change of owner. Set-group-ID without group execution is no
+  /// privilege. Source: inode(7).
+  static func withoutPrivileges(_ mode: UInt16) -> UInt16 {
+    var mode = mode & ~0o4000
+    if mode & 0o010 != 0 { mode &= ~0o2000 }
+    return mode
+  }
+
+  /// Takes away what a changed file must not keep.
+  func dropPrivileges(_ number: InodeNumber, caller: Caller) throws(Errno) {
+    guard !caller.keepsPrivileges else { return }
+    let inode = try inode(number)
+    let mode = Self.withoutPrivileges(inode.mode)
+    if mode != inode.mode { _ = try catalog.setAttributes(number, AttributeChanges(mode: mode)) }
+  }
+
+  func removeCapabilities(_ number: InodeNumber) {
+    try? catalog.removeAttribute("security.capability", of: number)
+  }
+
+  /// truncate(2), by number.
+  private func resize(
+    _ number: InodeNumber, to size: UInt64, caller: Caller, isOpen: Bool
+  ) throws(Errno) -> Step<Void> {
+    let handle = try acquire(
+      number, canRead: false, canWrite: true, needsFlush: true, isOpen: isOpen)
+    defer { close(handle) }
+    if size == 0 {
+      try handle.content.truncateToNothing(at: now())
+    } else {
+      guard let file = try handle.content.writer() else { return .wait(try whole(number)) }
+      try file.truncate(to: size)
+      try handle.content.noteChange(of: file, at: now())
+    }
+    try dropPrivileges(number, caller: caller)
+    removeCapabilities(number)
+    return .done(())
+  }
+}

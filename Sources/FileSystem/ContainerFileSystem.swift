@@ -1,0 +1,106 @@
+package import Catalog
+internal import ContentStore
+package import Coordination
+internal import Model
+package import Platform
+package import SystemPackage
+
+/// POSIX semantics on a container's items, by inode, for one mount.
+///
+/// Knows nothing of FUSE, and never waits for the network: a call that needs bytes which are not here
+/// gives a `ContentWait`. Errors are those that a local file system gives; an inode that is gone is
+/// ESTALE. Permissions are checked by the kernel (`default_permissions`). Any thread.
+///
+/// Lock order: an `OpenContent`'s lock, then the catalog's. The tables of nodes and handles are
+/// leaves.
+package final class ContainerFileSystem: Sendable {
+  package let coordinator: ContainerCoordinator
+  let catalog: ContainerCatalog
+  let store: ContentFiles
+  let clock: any WallClock
+  let nodes = NodeTable()
+  let handles = HandleTable()
+
+  package init(coordinator: ContainerCoordinator, clock: any WallClock) {
+    self.coordinator = coordinator
+    catalog = coordinator.catalog
+    store = coordinator.content
+    self.clock = clock
+  }
+
+  func now() -> Timestamp { Timestamp(nanoseconds: clock.nanoseconds()) }
+
+  /// An inode that the kernel names. It was there when its name was answered: gone now, the kernel
+  /// is to look the path up again, which ESTALE makes it do.
+  func inode(_ number: InodeNumber) throws(Errno) -> Inode {
+    do {
+      return try catalog.inode(number)
+    } catch .noSuchFileOrDirectory {
+      throw Errno.staleNFSFileHandle
+    }
+  }
+
+  package func status(of inode: Catalog.Inode) -> FileStatus {
+    FileStatus(inode: inode, blocks: blocks(of: inode))
+  }
+
+  private func blocks(of inode: Inode) -> UInt64 {
+    guard inode.kind == .file else { return 0 }
+    if let open = nodes.state(inode.number)?.content { return open.blocks() }
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    if inode.content == .local { return store.blocks(key) }
+    return (try? store.existingPartial(key)?.file.blocks()) ?? 0
+  }
+
+  // MARK: What the kernel remembers
+
+  /// The kernel was told of the inode and will forget it some time.
+  package func addLookup(_ number: InodeNumber) { nodes.addLookup(number) }
+
+  package func forget(_ number: InodeNumber, count: UInt64) {
+    let isGone = nodes.update(number) { state in
+      state.lookups -= min(state.lookups, count)
+      return state.isOrphan && !state.isUsed
+    }
+    if isGone { coordinator.reclaim(number) }
+  }
+
+  /// Its last name is gone: it goes too, now or when nothing uses it any more.
+  func becameOrphan(_ number: InodeNumber) {
+    let isGone = nodes.update(number) { state in
+      state.isOrphan = true
+      return !state.isUsed
+    }
+    if isGone { coordinator.reclaim(number) }
+  }
+
+  /// The kernel has forgotten everything and closed everything, in whatever way.
+  package func reset() {
+    for handle in handles.removeAll() { close(handle) }
+    for (number, state) in nodes.removeAll() where state.isOrphan { coordinator.reclaim(number) }
+    try? catalog.commit(durable: true)
+  }
+
+  // MARK: Fetching
+
+  /// Begins to bring what a call waits for; then the call is to be made again. `completion` gets nil
+  /// or the errno to answer, on any thread, after this has returned.
+  package func fetch(
+    _ wait: ContentWait, completion: @escaping @Sendable (Errno?) -> Void
+  ) throws(Errno) -> any FetchTicket {
+    guard let fetcher = coordinator.fetcher else { throw Errno.networkDown }
+    return fetcher.fetch(wait.number, range: wait.range) { result in
+      switch result {
+      case .success: completion(nil)
+      case .failure(let failure): completion(failure.errno)
+      }
+    }
+  }
+
+  // MARK: The file system as a whole
+
+  /// Of the local disk, which is what bounds a container.
+  package func statistics() throws(Errno) -> DiskStatistics {
+    try DiskStatistics.of(store.directory)
+  }
+}

@@ -1,0 +1,92 @@
+package import Catalog
+package import Model
+
+/// SystemPackage has a type of this name too.
+typealias Inode = Catalog.Inode
+
+/// An inode and what its content takes on the disk: what `stat` tells.
+package struct FileStatus: Sendable {
+  package let inode: Catalog.Inode
+  /// Of 512 bytes. 0 for a placeholder, and of a directory.
+  package let blocks: UInt64
+
+  package init(inode: Catalog.Inode, blocks: UInt64) {
+    self.inode = inode
+    self.blocks = blocks
+  }
+
+  /// `st_size`.
+  package var size: UInt64 {
+    switch inode.kind {
+    case .file: inode.size
+    case .directory: 4096
+    case .symbolicLink: UInt64(inode.target.count)
+    case .fifo, .socket, .characterDevice, .blockDevice: 0
+    }
+  }
+}
+
+/// Who asks.
+package struct Caller: Sendable {
+  package var user: UInt32
+  package var group: UInt32
+
+  package init(user: UInt32, group: UInt32) {
+    self.user = user
+    self.group = group
+  }
+
+  /// May keep set-user-ID bits on a file that it writes (CAP_FSETID).
+  var keepsPrivileges: Bool { user == 0 }
+}
+
+/// A name in a directory, or `.` or `..`.
+package struct ListedName: Sendable {
+  package let name: [UInt8]
+  package let inode: Catalog.Inode
+  /// Where listing goes on after it.
+  package let offset: UInt64
+  /// It is `.` or `..`, which do not count as looked up.
+  package let isDot: Bool
+}
+
+/// What `setattr` changes; nil leaves as is.
+package struct StatusChanges: Sendable {
+  package enum Time: Sendable {
+    case now
+    case at(Timestamp)
+  }
+
+  package var mode: UInt16?
+  package var owner: UInt32?
+  package var group: UInt32?
+  package var size: UInt64?
+  package var accessed: Time?
+  package var modified: Time?
+
+  package init(
+    mode: UInt16? = nil, owner: UInt32? = nil, group: UInt32? = nil, size: UInt64? = nil,
+    accessed: Time? = nil, modified: Time? = nil
+  ) {
+    self.mode = mode
+    self.owner = owner
+    self.group = group
+    self.size = size
+    self.accessed = accessed
+    self.modified = modified
+  }
+}
+
+/// Either a result, or what has to become local before the call can be made again.
+///
+/// No call of the file system waits: whoever calls decides how to (a mount parks the reply).
+package enum Step<Value: Sendable>: Sendable {
+  case done(Value)
+  case wait(ContentWait)
+}
+
+/// Bytes of a placeholder that a call needs.
+package struct ContentWait: Sendable, Equatable {
+  package let number: Catalog.InodeNumber
+  package let range: Range<UInt64>
+}

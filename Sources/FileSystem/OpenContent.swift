@@ -1,0 +1,255 @@
+internal import Catalog
+internal import ContentStore
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// The content of an inode that is open, shared by all its handles.
+///
+/// The generation is that of the moment of the first open. It stays while anything has the inode
+/// open, because a remote change gives the path a new inode then; only truncating a placeholder to
+/// nothing, which is a change of ours, starts a new one. From remote it can become local.
+///
+/// Lock order: this lock, then the catalog's or the content store's. Never held over a reply, over
+/// the node table's lock, or over a read or write of the file.
+final class OpenContent: Sendable {
+  /// Where the bytes come from.
+  enum Bytes {
+    /// The file, and whether it is open for writing.
+    case file(OpenFile)
+    /// The file is local and empty and there is nothing on the disk yet.
+    case nothing
+    /// Not here: only `range` of it would be needed.
+    case missing(size: UInt64)
+  }
+
+  private struct State {
+    var key: ContentKey
+    var isLocal: Bool
+    /// Of a placeholder.
+    var size: UInt64
+    var reader: OpenFile?
+    var writer: OpenFile?
+    /// Handles that can write.
+    var writers = 0
+    /// The catalog was told that the bytes may differ from the version of its row.
+    var isMarked = false
+    /// Handles whose close is not told, so that nothing can be committed then.
+    var unflushed = 0
+    /// Counts the changes that a close has to find committed, and says how many of them are.
+    var changes: UInt64 = 0
+    var committed: UInt64 = 0
+    var isNameDurable = false
+  }
+
+  let number: InodeNumber
+  private let catalog: ContainerCatalog
+  private let store: ContentFiles
+  private let state: Lock<State>
+
+  init(_ inode: Inode, catalog: ContainerCatalog, store: ContentFiles) {
+    number = inode.number
+    self.catalog = catalog
+    self.store = store
+    state = Lock(
+      State(
+        key: ContentKey(item: inode.item, generation: inode.generation),
+        isLocal: inode.content == .local, size: inode.size))
+  }
+
+  // MARK: Reading
+
+  /// What holds `range`; with a placeholder, the partial file when all of it is there.
+  func bytes(for range: Range<UInt64>) throws(Errno) -> Bytes {
+    try state.withLock { (state) throws(Errno) in
+      if !state.isLocal {
+        if let partial = store.existingPartial(state.key), partial.isPresent(range) {
+          return .file(partial.file)
+        }
+        guard try becameLocal(&state) else { return .missing(size: state.size) }
+      }
+      return try localBytes(&state)
+    }
+  }
+
+  /// Whether the content is whole here.
+  func isLocal() throws(Errno) -> Bool {
+    try state.withLock { (state) throws(Errno) in
+      if state.isLocal { return true }
+      return try becameLocal(&state)
+    }
+  }
+
+  /// The partial content of a placeholder; nil when nothing of it is here, or all.
+  func partial() -> PartialContent? {
+    state.withLock { $0.isLocal ? nil : store.existingPartial($0.key) }
+  }
+
+  private func localBytes(_ state: inout State) throws(Errno) -> Bytes {
+    if let file = state.writer ?? state.reader { return .file(file) }
+    do {
+      let file = try store.open(state.key, writable: false)
+      state.reader = file
+      return .file(file)
+    } catch .noSuchFileOrDirectory {
+      // An empty file has no content file before its first write.
+      guard try catalog.inode(number).size == 0 else { throw Errno.ioError }
+      return .nothing
+    }
+  }
+
+  /// Asks the catalog whether a download made the content local since.
+  private func becameLocal(_ state: inout State) throws(Errno) -> Bool {
+    let inode = try catalog.inode(number)
+    guard inode.generation == state.key.generation else { throw Errno.staleNFSFileHandle }
+    if inode.content == .remote {
+      guard inode.size == 0 else { return false }
+      // Nothing to fetch.
+      guard try catalog.markContentLocal(number, generation: inode.generation) else {
+        return false
+      }
+    }
+    state.isLocal = true
+    return true
+  }
+
+  // MARK: Writing
+
+  /// The file to write to; nil while the content is not local.
+  func writer() throws(Errno) -> OpenFile? {
+    try state.withLock { (state) throws(Errno) in
+      if !state.isLocal { guard try becameLocal(&state) else { return nil } }
+      try beginChange(&state)
+      if let file = state.writer { return file }
+      let file = try store.open(state.key, writable: true, create: true)
+      state.writer = file
+      // One descriptor serves both; readers in flight keep theirs.
+      state.reader = nil
+      return file
+    }
+  }
+
+  private func beginChange(_ state: inout State) throws(Errno) {
+    // What is no version has no mark: its size is read back at a start after a crash anyway.
+    guard !state.isMarked, try catalog.inode(number).version != nil else { return }
+    try catalog.noteWriteBegan(number)
+    state.isMarked = true
+  }
+
+  /// Tells the catalog the file's length after a change. The length is asked of the file itself, under
+  /// the lock, so that of changes side by side the last to be noted is right.
+  func noteChange(of file: OpenFile, at time: Timestamp) throws(Errno) {
+    try state.withLock { (state) throws(Errno) in
+      let size = try file.length()
+      try catalog.noteContentChange(number, size: size, modified: time)
+      state.changes += 1
+    }
+  }
+
+  /// Makes the content empty. A placeholder's is dropped unseen, for a new generation.
+  func truncateToNothing(at time: Timestamp) throws(Errno) {
+    try state.withLock { (state) throws(Errno) in
+      if !state.isLocal { _ = try becameLocal(&state) }
+      try beginChange(&state)
+      if state.isLocal {
+        if let file = try existingWriter(&state) { try file.truncate(to: 0) }
+        try catalog.noteContentChange(number, size: 0, modified: time)
+      } else {
+        let old = state.key
+        let made = try catalog.replaceContent(number).inode
+        state.key = ContentKey(item: made.item, generation: made.generation)
+        state.isLocal = true
+        state.reader = nil
+        state.writer = nil
+        state.isNameDurable = false
+        catalog.afterDurableCommit { [store] in try? store.remove(old) }
+      }
+      state.changes += 1
+    }
+  }
+
+  /// Like `writer` for local content, but an empty file that has no content file is left so.
+  private func existingWriter(_ state: inout State) throws(Errno) -> OpenFile? {
+    if let file = state.writer { return file }
+    do {
+      let file = try store.open(state.key, writable: true)
+      state.writer = file
+      state.reader = nil
+      return file
+    } catch .noSuchFileOrDirectory {
+      return nil
+    }
+  }
+
+  func beginWriting() { state.withLock { $0.writers += 1 } }
+
+  /// With the last handle that could write the descriptor goes, so that the sync engine can see
+  /// whether anything else still writes to the file.
+  func endWriting() {
+    state.withLock { state in
+      state.writers -= 1
+      guard state.writers == 0 else { return }
+      state.writer = nil
+      guard state.isMarked else { return }
+      state.isMarked = false
+      // A mark that stays only makes the next start look at the file.
+      try? catalog.noteWriteEnded(number)
+    }
+  }
+
+  // MARK: Durability
+
+  /// A handle whose close is not told.
+  func beginUnflushed() { state.withLock { $0.unflushed += 1 } }
+  func endUnflushed() { state.withLock { $0.unflushed -= 1 } }
+
+  /// The inode was changed in the catalog other than through this object. A close has to find that
+  /// committed; where a close may pass unseen, it is committed now.
+  func noteChange() throws(Errno) {
+    let isNow = state.withLock { state in
+      state.changes += 1
+      return state.unflushed > 0
+    }
+    if isNow { try commitChanges() }
+  }
+
+  /// Returns when every change that was noted before the call is committed, whoever did it.
+  func commitChanges() throws(Errno) {
+    let seen = state.withLock { $0.changes == $0.committed ? nil : $0.changes }
+    guard let seen else { return }
+    try catalog.commit(durable: false)
+    // Not what was changed meanwhile; and after an error nothing.
+    state.withLock { $0.committed = max($0.committed, seen) }
+  }
+
+  /// Makes the bytes durable; the catalog is the caller's to commit.
+  func synchronize(dataOnly: Bool) throws(Errno) {
+    let (file, key, isNameDurable) = try state.withLock {
+      (state) throws(Errno) -> (OpenFile?, ContentKey, Bool) in
+      guard state.isLocal, case .file(let file) = try localBytes(&state) else {
+        return (nil, state.key, true)
+      }
+      return (file, state.key, state.isNameDurable)
+    }
+    guard let file else { return }
+    if !isNameDurable {
+      try store.synchronize(key, file)
+      state.withLock { if $0.key == key { $0.isNameDurable = true } }
+    } else if dataOnly {
+      try file.synchronizeData()
+    } else {
+      try file.synchronize()
+    }
+  }
+
+  /// 512-byte blocks of what is here.
+  func blocks() -> UInt64 {
+    let (file, key, isLocal) = state.withLock { ($0.writer ?? $0.reader, $0.key, $0.isLocal) }
+    if let file, let blocks = try? file.blocks() { return blocks }
+    // A download that ended while this is open leaves no partial content, and a whole file.
+    if !isLocal, let partial = store.existingPartial(key) {
+      return (try? partial.file.blocks()) ?? 0
+    }
+    return store.blocks(key)
+  }
+}

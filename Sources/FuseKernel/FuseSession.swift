@@ -1,0 +1,189 @@
+internal import CFuse3
+internal import Glibc
+internal import Platform
+internal import Synchronization
+package import SystemPackage
+
+/// Why a session did not start. `detail` is what libfuse said, if anything.
+package struct FuseStartFailure: Error, Sendable {
+  package let detail: String
+  package let errno: Errno
+}
+
+/// One mounted FUSE connection and the threads that serve it.
+///
+/// States, in order: made, mounted (`mount`), running (`run`), ended. It ends when the file system is
+/// unmounted, by anyone, or by `abort`. The session's own thread takes everything apart, so that
+/// nothing is freed under a request.
+package final class FuseSession: @unchecked Sendable {
+  private let context: FuseContext
+  private let data: UnsafeMutablePointer<ubiquity_fuse_context>
+  private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
+  private let session: OpaquePointer
+  private let mountpoint: String
+  private let workers: UInt32
+  private let ended = Gate()
+  private let thread = Lock<pthread_t?>(nil)
+  /// Of the mount, as in the mount table; set by `mount`.
+  private var device: String?
+  package let notifier: FuseNotifier
+
+  /// `options` are libfuse's and the kernel's mount options. `workers` bounds the threads; few are
+  /// enough, since no request waits on anything but the local disk.
+  package init(
+    handler: any FuseHandler, mountpoint: String, options: [String], workers: Int
+  ) throws(FuseStartFailure) {
+    context = FuseContext(handler)
+    data = .allocate(capacity: 1)
+    data.initialize(to: ubiquity_fuse_context())
+    data.pointee.handler = Unmanaged.passUnretained(context).toOpaque()
+    data.pointee.extra_flags = FuseCapabilities.extraFlags
+    operations = .allocate(capacity: 1)
+    operations.initialize(to: FuseOperations.make())
+    self.mountpoint = mountpoint
+    self.workers = UInt32(max(1, workers))
+    var arguments = fuse_args()
+    for argument in ["ubiquityfs", "-o", options.joined(separator: ",")] {
+      fuse_opt_add_arg(&arguments, argument)
+    }
+    defer { fuse_opt_free_args(&arguments) }
+    let log = FuseLog.collecting()
+    let made = fuse_session_new(
+      &arguments, operations, MemoryLayout<fuse_lowlevel_ops>.size, data)
+    guard let made else {
+      data.deallocate()
+      operations.deallocate()
+      throw FuseStartFailure(detail: log.taken(), errno: .invalidArgument)
+    }
+    session = made
+    notifier = FuseNotifier(session: made)
+  }
+
+  deinit {
+    data.deallocate()
+    operations.deallocate()
+  }
+
+  /// Mounts. After a failure the session is of no further use.
+  package func mount() throws(FuseStartFailure) {
+    let log = FuseLog.collecting()
+    errno = 0
+    guard fuse_session_mount(session, mountpoint) == 0 else {
+      let code = errno
+      fuse_session_destroy(session)
+      ended.open()
+      throw FuseStartFailure(detail: log.taken(), errno: Errno(rawValue: code))
+    }
+    let code = ubiquity_fuse_install(session)
+    guard code == 0 else {
+      fuse_session_unmount(session)
+      fuse_session_destroy(session)
+      ended.open()
+      throw FuseStartFailure(detail: log.taken(), errno: Errno(rawValue: -code))
+    }
+    device = mountHere()?.device
+  }
+
+  /// What is mounted at the mount point, if it is of ours. Asks the mount itself nothing.
+  private func mountHere() -> MountedFileSystem? {
+    let path = Array(mountpoint.utf8)
+    guard let top = (try? MountTable.read())?.last(where: { $0.mountpoint == path }),
+      top.type == MountedFileSystem.ubiquityType
+    else { return nil }
+    return top
+  }
+
+  /// Serves requests on threads of its own and returns at once.
+  package func run() {
+    let started = startThread {
+      self.serve()
+      self.finish()
+    }
+    thread.withLock { $0 = started }
+  }
+
+  /// Wakes the loop for `abort`; nothing else uses it.
+  private static var wakeSignal: Int32 { __libc_current_sigrtmax() - 3 }
+
+  private func serve() {
+    // A thread has the mask of the one that made it, and Dispatch's threads block all signals.
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, Self.wakeSignal)
+    pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+    guard let configuration = fuse_loop_cfg_create() else { return }
+    defer { fuse_loop_cfg_destroy(configuration) }
+    fuse_loop_cfg_set_max_threads(configuration, workers)
+    // Each worker reads from its own clone of the device, so that replies do not contend.
+    fuse_loop_cfg_set_clone_fd(configuration, 1)
+    _ = fuse_session_loop_mt(session, configuration)
+  }
+
+  /// After the loop: no request is being served, and none comes.
+  private func finish() {
+    context.lot.drain()
+    // Closing the device would free what a notification waits for in the kernel, if that were not in
+    // a write to the same device, which keeps it open.
+    let mustAbort = !notifier.stop(milliseconds: 1000)
+    if mustAbort { abortConnection() }
+    fuse_session_unmount(session)
+    // libfuse takes an aborted connection for one that was unmounted.
+    if mustAbort, let device, mountHere()?.device == device {
+      try? MountTable.detach(mountpoint)
+    }
+    notifier.waitUntilIdle()
+    fuse_session_destroy(session)
+    context.handler.ended()
+    thread.withLock { $0 = nil }
+    ended.open()
+  }
+
+  private func abortConnection() {
+    guard let device else { return }
+    _ = Unmounting.abortConnection(of: mountpoint, device: device)
+  }
+
+  /// Waits until no WRITE request has come for `quiet` milliseconds and none is being served, but
+  /// only `limit` milliseconds; gives whether it is so. syncfs(2) on FUSE starts writing what the
+  /// kernel holds back and does not wait for it.
+  package func waitUntilWritesEnd(quiet: Int, limit: Int) -> Bool {
+    let start = monotonicNanoseconds()
+    var quietSince = start
+    var count: UInt64?
+    while true {
+      // In this order: what ended was counted as begun before.
+      let done = context.writesEnded.load(ordering: .sequentiallyConsistent)
+      let begun = context.writesBegun.load(ordering: .sequentiallyConsistent)
+      let now = monotonicNanoseconds()
+      if begun != count || begun != done || context.lot.hasWrites {
+        quietSince = now
+        count = begun
+      }
+      if now - quietSince >= UInt64(quiet) * 1_000_000 { return true }
+      if now - start >= UInt64(limit) * 1_000_000 { return false }
+      if ended.wait(milliseconds: 10) { return true }
+    }
+  }
+
+  /// Ends the session whatever uses the mount; it is detached from the tree and its users get
+  /// ENOTCONN.
+  package func abort() {
+    // A notification in the kernel may wait for a lock that a program holds until its request is
+    // answered. So requests are served until no notification is left, and only then no more.
+    context.lot.beginDraining()
+    if !notifier.stop(milliseconds: 2000) { abortConnection() }
+    fuse_session_exit(session)
+    // The loop sleeps in a semaphore until a worker ends; a signal makes it look at the flag. One
+    // that comes just before it sleeps is lost, hence again and again.
+    var action = sigaction()
+    action.__sigaction_handler.sa_handler = { _ in }
+    sigaction(Self.wakeSignal, &action, nil)
+    while !ended.wait(milliseconds: 10) {
+      thread.withLock { if let thread = $0 { pthread_kill(thread, Self.wakeSignal) } }
+    }
+  }
+
+  package func waitUntilEnded() { ended.wait() }
+
+  package var hasEnded: Bool { ended.wait(milliseconds: 0) }
+}

@@ -1,0 +1,125 @@
+/// Who asks. Of a delayed write from the page cache it says nothing.
+package struct FuseCaller: Sendable {
+  package let user: UInt32
+  package let group: UInt32
+  package let process: Int32
+
+  package init(user: UInt32, group: UInt32, process: Int32 = 0) {
+    self.user = user
+    self.group = group
+    self.process = process
+  }
+}
+
+/// What stat(2) tells. Times are nanoseconds since 1970.
+package struct FuseAttributes: Sendable {
+  package var node: UInt64
+  /// With the type bits.
+  package var mode: UInt32
+  package var linkCount: UInt64
+  package var user: UInt32
+  package var group: UInt32
+  package var device: UInt64
+  package var size: UInt64
+  /// Of 512 bytes.
+  package var blocks: UInt64
+  package var accessed: Int64
+  package var modified: Int64
+  package var changed: Int64
+
+  package init(
+    node: UInt64, mode: UInt32, linkCount: UInt64, user: UInt32, group: UInt32, device: UInt64,
+    size: UInt64, blocks: UInt64, accessed: Int64, modified: Int64, changed: Int64
+  ) {
+    self.node = node
+    self.mode = mode
+    self.linkCount = linkCount
+    self.user = user
+    self.group = group
+    self.device = device
+    self.size = size
+    self.blocks = blocks
+    self.accessed = accessed
+    self.modified = modified
+    self.changed = changed
+  }
+}
+
+/// What statvfs(3) tells; counts are of `blockSize`.
+package struct FuseStatistics: Sendable {
+  package var blockSize: UInt64
+  package var blocks: UInt64
+  package var blocksFree: UInt64
+  package var blocksAvailable: UInt64
+  package var files: UInt64
+  package var filesFree: UInt64
+  package var nameLength: UInt64
+
+  package init(
+    blockSize: UInt64, blocks: UInt64, blocksFree: UInt64, blocksAvailable: UInt64,
+    files: UInt64, filesFree: UInt64, nameLength: UInt64
+  ) {
+    self.blockSize = blockSize
+    self.blocks = blocks
+    self.blocksFree = blocksFree
+    self.blocksAvailable = blocksAvailable
+    self.files = files
+    self.filesFree = filesFree
+    self.nameLength = nameLength
+  }
+}
+
+/// A name's node and attributes, and how long the kernel may believe them.
+package struct FuseEntry {
+  package var node: UInt64
+  package var attributes: FuseAttributes
+  /// Seconds.
+  package var attributeTimeout: Double
+  package var nameTimeout: Double
+
+  package init(
+    node: UInt64, attributes: FuseAttributes, attributeTimeout: Double, nameTimeout: Double
+  ) {
+    self.node = node
+    self.attributes = attributes
+    self.attributeTimeout = attributeTimeout
+    self.nameTimeout = nameTimeout
+  }
+}
+
+/// What an open answers.
+package struct FuseOpened {
+  package var handle: UInt64
+  /// Pages that the kernel has of the file are still right. Of a directory: so are cached entries.
+  package var keepsCache = false
+  /// Of a directory: the kernel may cache its entries.
+  package var cachesEntries = false
+  /// Closing it needs no FLUSH.
+  package var needsNoFlush = false
+
+  package init(handle: UInt64) { self.handle = handle }
+}
+
+/// Which attributes to change. `nil` leaves as is.
+package struct FuseAttributeChanges: Sendable {
+  package enum Time: Sendable {
+    case now
+    /// Nanoseconds since 1970.
+    case at(Int64)
+  }
+
+  package var mode: UInt32?
+  package var user: UInt32?
+  package var group: UInt32?
+  package var size: Int64?
+  package var accessed: Time?
+  package var modified: Time?
+}
+
+/// How a connection was set up, once the kernel and we agreed.
+package struct FuseConnection: Sendable {
+  package let protocolMajor: UInt32
+  package let protocolMinor: UInt32
+  package let maximumWrite: UInt32
+  package let maximumReadAhead: UInt32
+}

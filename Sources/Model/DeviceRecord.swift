@@ -1,0 +1,13 @@
+/// What the devices of an account tell each other about themselves.
+package struct DeviceRecord: Hashable, Sendable {
+  package var id: DeviceID
+  /// What a person calls the device; 1 to 255 bytes.
+  package var name: String
+  package var lastSeen: Timestamp
+
+  package init(id: DeviceID, name: String, lastSeen: Timestamp) {
+    self.id = id
+    self.name = name
+    self.lastSeen = lastSeen
+  }
+}

@@ -1,0 +1,189 @@
+package enum ItemKind: UInt8, Sendable, Hashable, CaseIterable {
+  case file = 1
+  case directory = 2
+  case symbolicLink = 3
+  case fifo = 4
+  case socket = 5
+  case characterDevice = 6
+  case blockDevice = 7
+
+  /// FIFOs, sockets and device nodes work and stay on the device.
+  package var isSynced: Bool { rawValue <= ItemKind.symbolicLink.rawValue }
+}
+
+/// Nanoseconds since 1970-01-01 00:00 UTC; 1677 to 2262.
+package struct Timestamp: Hashable, Comparable, Sendable {
+  package let nanoseconds: Int64
+
+  package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+  package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
+}
+
+/// Where an item stands: a name in a directory. A hard-linked file has several.
+package struct Link: Hashable, Comparable, Sendable {
+  package var parent: ItemID
+  package var name: ItemName
+
+  package init(parent: ItemID, name: ItemName) {
+    self.parent = parent
+    self.name = name
+  }
+
+  package static func < (left: Self, right: Self) -> Bool {
+    left.parent == right.parent ? left.name < right.name : left.parent < right.parent
+  }
+}
+
+/// A chunk's name: the HMAC-SHA-256 of its plain bytes under a key of the account.
+package struct ChunkID: Hashable, Sendable, Comparable {
+  package let bytes: [UInt8]
+
+  /// Nil unless there are exactly 32 bytes.
+  package init?(_ bytes: [UInt8]) {
+    guard bytes.count == 32 else { return nil }
+    self.bytes = bytes
+  }
+
+  package static func < (left: Self, right: Self) -> Bool {
+    left.bytes.lexicographicallyPrecedes(right.bytes)
+  }
+}
+
+package struct ChunkReference: Hashable, Sendable {
+  package let id: ChunkID
+  /// Plain bytes; never 0.
+  package let length: UInt32
+
+  package init(id: ChunkID, length: UInt32) {
+    self.id = id
+    self.length = length
+  }
+}
+
+/// A file's content as the chunks that make it, in order. The lengths add up to `size`.
+package struct Manifest: Hashable, Sendable {
+  package let size: UInt64
+  package let chunks: [ChunkReference]
+
+  package init(chunks: [ChunkReference]) {
+    self.chunks = chunks
+    self.size = chunks.reduce(0) { $0 + UInt64($1.length) }
+  }
+
+  package static let empty = Manifest(chunks: [])
+}
+
+/// One content that a file had: who saved it, when, and what it is.
+package struct ContentVersion: Hashable, Sendable {
+  package let id: VersionID
+  /// The version that the saving device had before its.
+  package let parent: VersionID?
+  package let device: DeviceID
+  /// The modification time that the content had on the saving device.
+  package let modified: Timestamp
+  package let size: UInt64
+  /// Nil while the content is pending: its chunks are still on the saving device alone.
+  package let manifest: Manifest?
+
+  package init(
+    id: VersionID, parent: VersionID?, device: DeviceID, modified: Timestamp, size: UInt64,
+    manifest: Manifest?
+  ) {
+    self.id = id
+    self.parent = parent
+    self.device = device
+    self.modified = modified
+    self.size = size
+    self.manifest = manifest
+  }
+}
+
+/// Everything that devices agree on about an item; what a log segment carries.
+///
+/// Owner, group, access and change times stay local: they mean nothing on another machine.
+package struct ItemRecord: Hashable, Sendable {
+  package var id: ItemID
+  package var kind: ItemKind
+  /// Sorted, without duplicates. Empty only for the root.
+  package var links: [Link]
+  /// The permission bits, 0o7777.
+  package var mode: UInt16
+  package var modified: Timestamp
+  package var created: Timestamp
+  /// The user's own `user.*` attributes by full name.
+  package var attributes: [String: [UInt8]]
+  /// Of a symbolic link.
+  package var target: [UInt8]
+  package var isPackage: Bool
+  /// Of a file.
+  package var content: ContentVersion?
+  /// Of a file: contents that lost a conflict and wait for someone to resolve it.
+  package var conflicts: [ContentVersion]
+
+  package init(
+    id: ItemID, kind: ItemKind, links: [Link], mode: UInt16, modified: Timestamp,
+    created: Timestamp, attributes: [String: [UInt8]] = [:], target: [UInt8] = [],
+    isPackage: Bool = false, content: ContentVersion? = nil, conflicts: [ContentVersion] = []
+  ) {
+    self.id = id
+    self.kind = kind
+    self.links = links
+    self.mode = mode
+    self.modified = modified
+    self.created = created
+    self.attributes = attributes
+    self.target = target
+    self.isPackage = isPackage
+    self.content = content
+    self.conflicts = conflicts
+  }
+}
+
+/// Where in the backend a chunk's sealed bytes are.
+package struct ChunkLocation: Hashable, Sendable {
+  package let chunk: ChunkReference
+  package let pack: PackID
+  package let offset: UInt64
+  /// Bytes in the pack: sealed and perhaps compressed.
+  package let storedLength: UInt32
+
+  package init(chunk: ChunkReference, pack: PackID, offset: UInt64, storedLength: UInt32) {
+    self.chunk = chunk
+    self.pack = pack
+    self.offset = offset
+    self.storedLength = storedLength
+  }
+}
+
+/// A place in a container's log: the last segment that was read, and its hash. `start` precedes all.
+package struct LogPosition: Hashable, Sendable {
+  package let sequence: UInt64
+  /// SHA-256 of the stored segment; empty at the start.
+  package let hash: [UInt8]
+
+  package init(sequence: UInt64, hash: [UInt8]) {
+    self.sequence = sequence
+    self.hash = hash
+  }
+
+  package static let start = LogPosition(sequence: 0, hash: [])
+}
+
+/// What one segment of the log changes, all of it or nothing.
+package struct LogChanges: Hashable, Sendable {
+  package var upserts: [ItemRecord]
+  package var removals: [ItemID]
+  /// Chunks that this segment makes known; they are durable before it is.
+  package var chunks: [ChunkLocation]
+
+  package init(
+    upserts: [ItemRecord] = [], removals: [ItemID] = [], chunks: [ChunkLocation] = []
+  ) {
+    self.upserts = upserts
+    self.removals = removals
+    self.chunks = chunks
+  }
+
+  package var isEmpty: Bool { upserts.isEmpty && removals.isEmpty && chunks.isEmpty }
+}

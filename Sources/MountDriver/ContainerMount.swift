@@ -1,0 +1,133 @@
+package import Catalog
+internal import Coordination
+package import FileSystem
+internal import FuseKernel
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// A container's file system in the tree of names: one mount.
+///
+/// States, in order: made, mounted (`start`), ended - by `unmount`, `detach`, or by anyone who
+/// unmounts it. Not started twice. Its file system serves this mount alone, since it counts what the
+/// kernel remembers.
+package final class ContainerMount: Sendable {
+  package let fileSystem: ContainerFileSystem
+  package let options: MountOptions
+  private let mountpoint: Mountpoint
+  private let logger: @Sendable (String) -> Void
+  private let session = Lock<FuseSession?>(nil)
+
+  /// `mountpoint` is an absolute path without links in it. `logger` gets a line for what went wrong
+  /// that no program is told of.
+  package init(
+    fileSystem: ContainerFileSystem, mountpoint: String, options: MountOptions,
+    logger: @escaping @Sendable (String) -> Void
+  ) {
+    self.fileSystem = fileSystem
+    self.mountpoint = Mountpoint(path: mountpoint)
+    self.options = options
+    self.logger = logger
+  }
+
+  package var path: String { mountpoint.path }
+
+  /// Mounts and begins to serve; when it returns the mount is usable.
+  package func start() throws(MountError) {
+    try mountpoint.prepare()
+    let handler = RequestHandler(fileSystem, options: options, logger: logger)
+    let made: FuseSession
+    do {
+      made = try FuseSession(
+        handler: handler, mountpoint: path,
+        options: options.libraryOptions(source: fileSystem.coordinator.container.description),
+        workers: 8)
+      try made.mount()
+    } catch {
+      throw failure(error)
+    }
+    handler.setNotifier(made.notifier)
+    session.withLock { $0 = made }
+    made.run()
+  }
+
+  private func failure(_ failure: FuseStartFailure) -> MountError {
+    let detail = failure.detail.isEmpty ? failure.errno.description : failure.detail
+    switch failure.errno {
+    case .notPermitted, .permissionDenied: return .notPermitted(path, detail: detail)
+    case .noSuchFileOrDirectory where !Files.exists("/dev/fuse"): return .noDevice
+    default:
+      let isRefused = ["ermi", "allow_other", "not own"].contains { detail.contains($0) }
+      return isRefused
+        ? .notPermitted(path, detail: detail) : .failed(path, detail: detail)
+    }
+  }
+
+  /// Unmounts once everything the kernel holds back is written, and returns when all is closed and
+  /// committed. Throws `.busy` while a program uses the mount, which then stays as it is.
+  package func unmount() throws(MountError) {
+    guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
+    if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {
+      throw MountError.covered(path)
+    }
+    do {
+      try mountpoint.unmount()
+    } catch {
+      switch error {
+      case .resourceBusy: throw MountError.busy(path)
+      // Someone else has just unmounted it.
+      case .invalidArgument where session.hasEnded: break
+      case .invalidArgument: throw MountError.notMounted(path)
+      default: throw MountError.failed(path, detail: error.description)
+      }
+    }
+    session.waitUntilEnded()
+  }
+
+  /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the mount
+  /// leaves the tree, and programs that still have files of it open get ENOTCONN.
+  package func detach() {
+    guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
+    do throws(Errno) {
+      try Unmounting.synchronizeFileSystem(of: path)
+    } catch {
+      logger("\(path): what the kernel held back could not be written: \(error)")
+    }
+    if !session.waitUntilWritesEnd(quiet: 100, limit: 5000) {
+      logger("\(path): files were still written to when the mount was taken away")
+    }
+    session.abort()
+    session.waitUntilEnded()
+  }
+
+  package func waitUntilUnmounted() { session.withLock { $0 }?.waitUntilEnded() }
+
+  package var isMounted: Bool { session.withLock { $0 }.map { !$0.hasEnded } ?? false }
+}
+
+extension ContainerMount: KernelInvalidating {
+  /// Queued; the kernel hears of it from a thread of the session's own.
+  package func invalidate(_ list: [Invalidation]) {
+    guard let session = session.withLock({ $0 }) else { return }
+    session.notifier.send(
+      list.flatMap { invalidation -> [FuseNotifier.Notification] in
+        switch invalidation {
+        case .entry(let parent, let name):
+          // The second drops the cached list of names, which the first only does for a name that the
+          // kernel knows.
+          [
+            .entry(parent: parent.rawValue, name: name.bytes), .contents(parent.rawValue),
+          ]
+        case .attributes(let number): [.attributes(number.rawValue)]
+        case .content(let number): [.contents(number.rawValue)]
+        }
+      })
+  }
+
+  /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may itself
+  /// wait for something of ours. Not from a request.
+  @discardableResult
+  package func waitForInvalidations(milliseconds: Int = 2000) -> Bool {
+    session.withLock { $0 }?.notifier.flush(milliseconds: milliseconds) ?? true
+  }
+}

@@ -1,0 +1,86 @@
+/// The options of `mount -o`, checked.
+package struct MountOptions: Hashable, Sendable {
+  package enum Policy: String, Hashable, Sendable {
+    /// Content comes when it is read.
+    case onDemand = "ondemand"
+    /// Content comes as soon as it is known of.
+    case greedy
+  }
+
+  package var policy: Policy = .onDemand
+  package var isReadOnly = false
+  /// Users other than the owner may use the mount.
+  package var allowsOthers = false
+  /// `listxattr` lists `user.ubiquity.*` too.
+  package var listsStatus = false
+  /// What the kernel is told as it is: `nosuid`, `noexec`, ...
+  package var kernelOptions: [String] = []
+
+  package init() {}
+
+  package struct Invalid: Error, Hashable, Sendable, CustomStringConvertible {
+    package let description: String
+  }
+
+  /// Reads comma-separated lists, as given with `-o`, in order; later ones win.
+  ///
+  /// What mount(8) passes along and means nothing here is accepted, as CONTRACT says.
+  package init(parsing lists: [String]) throws(Invalid) {
+    for list in lists {
+      for option in list.split(separator: ",") {
+        let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        try apply(String(parts[0]), parts.count > 1 ? String(parts[1]) : nil)
+      }
+    }
+  }
+
+  private mutating func apply(_ name: String, _ value: String?) throws(Invalid) {
+    if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" { return }
+    if name == "policy" {
+      guard let value, let policy = Policy(rawValue: value) else {
+        throw Invalid(description: "policy must be ondemand or greedy, not '\(value ?? "")'")
+      }
+      self.policy = policy
+      return
+    }
+    if name == "coordination" || name == "casefold" {
+      throw Invalid(description: "the mount option '\(name)' is not supported by this version")
+    }
+    guard value == nil else {
+      throw Invalid(description: "unknown mount option '\(name)=\(value ?? "")'")
+    }
+    switch name {
+    case "ro": isReadOnly = true
+    case "rw": isReadOnly = false
+    case "allow_other": allowsOthers = true
+    case "list_status": listsStatus = true
+    // Always on.
+    case "default_permissions": break
+    case "suid", "nosuid", "dev", "nodev", "exec", "noexec", "noatime", "nodiratime", "sync",
+      "dirsync":
+      setKernelOption(name)
+    // For mount(8) and the system's start, or the kernel's default.
+    case "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",
+      "_netdev", "nofail", "relatime", "norelatime", "atime", "diratime", "strictatime", "async",
+      "lazytime", "nolazytime":
+      break
+    default:
+      throw Invalid(description: "unknown mount option '\(name)'")
+    }
+  }
+
+  /// `nodev` takes back `dev` and the other way round.
+  private mutating func setKernelOption(_ name: String) {
+    let opposite = name.hasPrefix("no") ? String(name.dropFirst(2)) : "no" + name
+    kernelOptions.removeAll { $0 == name || $0 == opposite }
+    kernelOptions.append(name)
+  }
+
+  /// What libfuse is given.
+  func libraryOptions(source: String) -> [String] {
+    var result = ["fsname=\(source)", "subtype=ubiquityfs", "default_permissions"]
+    result.append(isReadOnly ? "ro" : "rw")
+    if allowsOthers { result.append("allow_other") }
+    return result + kernelOptions
+  }
+}

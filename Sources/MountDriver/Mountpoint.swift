@@ -1,0 +1,57 @@
+internal import Glibc
+internal import Platform
+internal import SystemPackage
+
+/// The directory that a container is mounted on: its checks before, and unmounting.
+struct Mountpoint: Sendable {
+  let path: String
+
+  /// Makes sure that mounting here would be right. What is left of a mount whose daemon died is taken
+  /// away.
+  func prepare() throws(MountError) {
+    guard Files.exists("/dev/fuse") else { throw MountError.noDevice }
+    var status = stat()
+    if stat(path, &status) != 0, errno == ENOTCONN {
+      do throws(Errno) { try MountTable.detach(path) } catch {
+        throw MountError.failed(
+          path, detail: "a mount whose daemon is gone could not be taken away: \(error)")
+      }
+    }
+    guard stat(path, &status) == 0 else {
+      switch errno {
+      case ENOENT: throw MountError.missing(path)
+      case ENOTDIR: throw MountError.notDirectory(path)
+      case EACCES: throw MountError.notPermitted(path, detail: "it cannot be reached")
+      case let code:
+        throw MountError.failed(path, detail: Errno(rawValue: code).description)
+      }
+    }
+    guard status.st_mode & S_IFMT == S_IFDIR else { throw MountError.notDirectory(path) }
+    if let mount = topMount(), mount.type == MountedFileSystem.ubiquityType {
+      throw MountError.alreadyMounted(path, source: mount.source)
+    }
+    let names: [String]
+    do throws(Errno) { names = try Files.names(in: path) } catch {
+      throw MountError.notPermitted(path, detail: error.description)
+    }
+    guard names.isEmpty else { throw MountError.notEmpty(path) }
+  }
+
+  /// What was last mounted exactly here.
+  func topMount() -> MountedFileSystem? {
+    let bytes = Array(path.utf8)
+    return (try? MountTable.read())?.last { $0.mountpoint == bytes }
+  }
+
+  /// Unmounts; EBUSY while something uses the mount.
+  func unmount() throws(Errno) {
+    do {
+      try Unmounting.unmount(path)
+    } catch .notPermitted {
+      // Of a user who is not root; the helper is set-uid.
+      let code = Unmounting.runHelper(["-u", "--", path])
+      if code == 0 { return }
+      throw topMount() == nil ? Errno.invalidArgument : Errno.resourceBusy
+    }
+  }
+}

@@ -1,0 +1,175 @@
+internal import Catalog
+internal import FileSystem
+internal import FuseKernel
+internal import Glibc
+internal import Platform
+internal import SystemPackage
+
+extension RequestHandler {
+  private static func mode(_ flags: Int32) -> OpenMode {
+    let access = flags & O_ACCMODE
+    return OpenMode(
+      canRead: access != O_WRONLY, canWrite: access != O_RDONLY,
+      truncates: flags & O_TRUNC != 0, isExclusive: flags & O_EXCL != 0)
+  }
+
+  private static func opened(_ result: OpenResult) -> FuseOpened {
+    var opened = FuseOpened(handle: result.handle)
+    opened.keepsCache = result.keepsCache
+    opened.needsNoFlush = !result.needsFlush
+    return opened
+  }
+
+  func create(
+    parent: UInt64, name: [UInt8], mode: UInt32, flags: Int32,
+    reply: consuming FuseReply<CreateAnswer>
+  ) {
+    let openMode = Self.mode(flags)
+    let status: FileStatus
+    let result: OpenResult
+    do throws(Errno) {
+      (status, result) = try fileSystem.create(
+        name, in: InodeNumber(parent), permissions: UInt16(mode & 0o7777), openMode,
+        caller: Caller(reply.caller))
+    } catch {
+      return reply.fail(error)
+    }
+    if !reply.created(entry(status), Self.opened(result)) {
+      fileSystem.release(result.handle)
+    }
+  }
+
+  func open(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
+    let mode = Self.mode(flags)
+    let result: OpenResult
+    do throws(Errno) {
+      result = try fileSystem.open(InodeNumber(node), mode, caller: Caller(reply.caller))
+    } catch {
+      return reply.fail(error)
+    }
+    if !reply.opened(Self.opened(result)) { fileSystem.release(result.handle) }
+  }
+
+  func read(
+    node: UInt64, handle: UInt64, offset: UInt64, count: Int,
+    reply: consuming FuseReply<DataAnswer>
+  ) {
+    let fileSystem = fileSystem
+    reply.answer(
+      by: { () throws(Errno) in try fileSystem.read(handle, offset: offset, count: count) },
+      on: fileSystem,
+      with: { reply, range in
+        guard let file = range.file, range.count > 0 else { return reply.bytes([]) }
+        reply.data(descriptor: file.descriptor, offset: range.offset, count: range.count)
+        // A release meanwhile must not close it before the reply is out.
+        withExtendedLifetime(file) {}
+      })
+  }
+
+  func write(
+    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData,
+    reply: consuming FuseReply<WriteAnswer>
+  ) {
+    let caller = Caller(reply.caller)
+    let written: Int?
+    do throws(Errno) {
+      switch try fileSystem.prepareWrite(handle, caller: caller) {
+      case .done(let file):
+        written = try data.copy(to: file.descriptor, at: offset)
+        try fileSystem.noteWritten(handle, to: file)
+      case .wait:
+        written = nil
+      }
+    } catch {
+      return reply.fail(error)
+    }
+    if let written { return reply.written(written) }
+    let bytes: [UInt8]
+    do throws(Errno) { bytes = try data.bytes() } catch { return reply.fail(error) }
+    writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
+  }
+
+  /// A write to a placeholder: its content comes first.
+  private func writeLater(
+    _ bytes: [UInt8], handle: UInt64, offset: UInt64, caller: Caller,
+    reply: consuming FuseReply<WriteAnswer>
+  ) {
+    let fileSystem = fileSystem
+    reply.answer(
+      by: { () throws(Errno) -> Step<Int> in
+        switch try fileSystem.prepareWrite(handle, caller: caller) {
+        case .wait(let wait):
+          return .wait(wait)
+        case .done(let file):
+          try file.write(bytes, at: offset)
+          try fileSystem.noteWritten(handle, to: file)
+          return .done(bytes.count)
+        }
+      }, on: fileSystem, with: { reply, count in reply.written(count) })
+  }
+
+  func flush(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
+    do throws(Errno) { try fileSystem.flush(handle) } catch { return reply.fail(error) }
+    reply.done()
+  }
+
+  func release(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
+    fileSystem.release(handle)
+    reply.done()
+  }
+
+  func synchronize(
+    node: UInt64, handle: UInt64, dataOnly: Bool, reply: consuming FuseReply<EmptyAnswer>
+  ) {
+    do throws(Errno) { try fileSystem.synchronize(handle, dataOnly: dataOnly) } catch {
+      return reply.fail(error)
+    }
+    reply.done()
+  }
+
+  func allocate(
+    node: UInt64, handle: UInt64, mode: Int32, offset: UInt64, length: UInt64,
+    reply: consuming FuseReply<EmptyAnswer>
+  ) {
+    let caller = Caller(reply.caller)
+    let fileSystem = fileSystem
+    reply.answer(
+      by: { () throws(Errno) in
+        try fileSystem.allocate(
+          handle, mode: mode, offset: offset, length: length, caller: caller)
+      }, on: fileSystem, with: { reply, _ in reply.done() })
+  }
+
+  func seek(
+    node: UInt64, handle: UInt64, offset: Int64, whence: Int32,
+    reply: consuming FuseReply<SeekAnswer>
+  ) {
+    let kind: ContainerFileSystem.SeekKind
+    // SEEK_DATA and SEEK_HOLE; the kernel does the others itself.
+    switch whence {
+    case 3: kind = .data
+    case 4: kind = .hole
+    default: return reply.fail(.invalidArgument)
+    }
+    guard offset >= 0 else { return reply.fail(.noSuchAddressOrDevice) }
+    let found: UInt64
+    do throws(Errno) { found = try fileSystem.seek(handle, kind, from: UInt64(offset)) } catch {
+      return reply.fail(error)
+    }
+    reply.offset(found)
+  }
+
+  func copyRange(
+    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, at newOffset: UInt64,
+    count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>
+  ) {
+    guard flags == 0 else { return reply.fail(.invalidArgument) }
+    let caller = Caller(reply.caller)
+    let fileSystem = fileSystem
+    reply.answer(
+      by: { () throws(Errno) in
+        try fileSystem.copyRange(
+          from: handle, at: offset, to: newHandle, at: newOffset, count: count, caller: caller)
+      }, on: fileSystem, with: { reply, count in reply.written(count) })
+  }
+}

@@ -1,0 +1,169 @@
+internal import Catalog
+internal import FileSystem
+internal import FuseKernel
+internal import Glibc
+internal import Model
+internal import SystemPackage
+
+extension RequestHandler {
+  func lookup(parent: UInt64, name: [UInt8], reply: consuming FuseReply<EntryAnswer>) {
+    let found: FileStatus?
+    do throws(Errno) { found = try fileSystem.lookup(name, in: InodeNumber(parent)) } catch {
+      return reply.fail(error)
+    }
+    if let found {
+      reply.entry(entry(found))
+    } else {
+      reply.noEntry(timeout: Self.timeout)
+    }
+  }
+
+  func forget(node: UInt64, count: UInt64) {
+    fileSystem.forget(InodeNumber(node), count: count)
+  }
+
+  func readLink(node: UInt64, reply: consuming FuseReply<LinkTargetAnswer>) {
+    let target: [UInt8]
+    do throws(Errno) { target = try fileSystem.readLink(InodeNumber(node)) } catch {
+      return reply.fail(error)
+    }
+    reply.target(target)
+  }
+
+  func makeNode(
+    parent: UInt64, name: [UInt8], mode: UInt32, device: UInt64,
+    reply: consuming FuseReply<EntryAnswer>
+  ) {
+    let kind: ItemKind
+    switch mode & S_IFMT {
+    case S_IFREG, 0: kind = .file
+    case S_IFIFO: kind = .fifo
+    case S_IFSOCK: kind = .socket
+    case S_IFCHR: kind = .characterDevice
+    case S_IFBLK: kind = .blockDevice
+    default: return reply.fail(.invalidArgument)
+    }
+    make(name, parent, kind, mode, device: device, reply: reply)
+  }
+
+  func makeDirectory(
+    parent: UInt64, name: [UInt8], mode: UInt32, reply: consuming FuseReply<EntryAnswer>
+  ) {
+    make(name, parent, .directory, mode, reply: reply)
+  }
+
+  func makeSymbolicLink(
+    parent: UInt64, name: [UInt8], target: [UInt8], reply: consuming FuseReply<EntryAnswer>
+  ) {
+    make(name, parent, .symbolicLink, 0o777, target: target, reply: reply)
+  }
+
+  private func make(
+    _ name: [UInt8], _ parent: UInt64, _ kind: ItemKind, _ mode: UInt32, device: UInt64 = 0,
+    target: [UInt8] = [], reply: consuming FuseReply<EntryAnswer>
+  ) {
+    let caller = reply.caller
+    let new = NewItem(
+      kind: kind, mode: UInt16(mode & 0o7777), owner: caller.user, group: caller.group,
+      device: device, target: target)
+    let made: FileStatus
+    do throws(Errno) { made = try fileSystem.make(name, in: InodeNumber(parent), new) } catch {
+      return reply.fail(error)
+    }
+    reply.entry(entry(made))
+  }
+
+  func link(
+    node: UInt64, newParent: UInt64, newName: [UInt8], reply: consuming FuseReply<EntryAnswer>
+  ) {
+    let linked: FileStatus
+    do throws(Errno) {
+      linked = try fileSystem.link(
+        InodeNumber(node), as: newName, in: InodeNumber(newParent))
+    } catch {
+      return reply.fail(error)
+    }
+    reply.entry(entry(linked))
+  }
+
+  func remove(
+    parent: UInt64, name: [UInt8], directory: Bool, reply: consuming FuseReply<EmptyAnswer>
+  ) {
+    do throws(Errno) {
+      try fileSystem.remove(name, in: InodeNumber(parent), directory: directory)
+    } catch {
+      return reply.fail(error)
+    }
+    reply.done()
+  }
+
+  func rename(
+    parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32,
+    reply: consuming FuseReply<EmptyAnswer>
+  ) {
+    let mode: RenameMode
+    // RENAME_NOREPLACE and RENAME_EXCHANGE.
+    switch flags {
+    case 0: mode = .replace
+    case 1: mode = .noReplace
+    case 2: mode = .exchange
+    default: return reply.fail(.invalidArgument)
+    }
+    do throws(Errno) {
+      try fileSystem.rename(
+        name, in: InodeNumber(parent), to: newName, in: InodeNumber(newParent), mode: mode)
+    } catch {
+      return reply.fail(error)
+    }
+    reply.done()
+  }
+
+  // MARK: Directories
+
+  func openDirectory(node: UInt64, reply: consuming FuseReply<OpenAnswer>) {
+    // Listing has no state: offsets are the catalog's.
+    var opened = FuseOpened(handle: 0)
+    opened.cachesEntries = true
+    opened.keepsCache = true
+    _ = reply.opened(opened)
+  }
+
+  func readDirectory(
+    node: UInt64, handle: UInt64, offset: UInt64, size: Int, withEntries: Bool,
+    reply: consuming FuseReply<DirectoryAnswer>
+  ) {
+    // An entry takes at least this much, so that no more are asked for than can fit.
+    let limit = size / (withEntries ? 160 : 32) + 1
+    let names: [ListedName]
+    do throws(Errno) {
+      names = try fileSystem.list(InodeNumber(node), from: offset, limit: limit)
+    } catch {
+      return reply.fail(error)
+    }
+    var buffer = FuseDirectoryBuffer(capacity: size)
+    for item in names {
+      guard withEntries else {
+        let brief = FileStatus(inode: item.inode, blocks: 0)
+        if buffer.add(item.name, attributes: attributes(brief), offset: item.offset) { continue }
+        break
+      }
+      var entry = entry(
+        item.isDot
+          ? FileStatus(inode: item.inode, blocks: 0) : fileSystem.status(of: item.inode))
+      // The kernel takes no attributes from these two, and does not count them.
+      if item.isDot { entry.node = 0 }
+      guard buffer.add(item.name, entry: entry, offset: item.offset) else { break }
+      if !item.isDot { fileSystem.addLookup(item.inode.number) }
+    }
+    reply.entries(buffer)
+  }
+
+  func releaseDirectory(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
+    reply.done()
+  }
+
+  func synchronizeDirectory(node: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
+    do throws(Errno) { try fileSystem.synchronizeNames() } catch { return reply.fail(error) }
+    reply.done()
+  }
+}

@@ -1,0 +1,100 @@
+package import Glibc
+package import SystemPackage
+
+/// System calls on paths, with typed errors and retried `EINTR`.
+package enum Files {
+  package static func makeDirectory(_ path: String, mode: UInt32 = 0o700) throws(Errno) {
+    _ = try retrying { mkdir(path, mode) }
+  }
+
+  /// Makes the directory and what is missing above it; an existing one is left as it is.
+  package static func makeDirectories(_ path: String, mode: UInt32 = 0o700) throws(Errno) {
+    do {
+      try makeDirectory(path, mode: mode)
+    } catch .fileExists {
+      guard try status(path).st_mode & S_IFMT == S_IFDIR else { throw .notDirectory }
+    } catch .noSuchFileOrDirectory {
+      let parent = path.split(separator: "/").dropLast().joined(separator: "/")
+      guard !parent.isEmpty else { throw .noSuchFileOrDirectory }
+      try makeDirectories((path.hasPrefix("/") ? "/" : "") + parent, mode: mode)
+      do { try makeDirectory(path, mode: mode) } catch .fileExists {}
+    }
+  }
+
+  package static func status(_ path: String) throws(Errno) -> stat {
+    var result = stat()
+    _ = try retrying { stat(path, &result) }
+    return result
+  }
+
+  /// Whether anything is there, a dangling link included.
+  package static func exists(_ path: String) -> Bool {
+    var result = stat()
+    return lstat(path, &result) == 0
+  }
+
+  package static func remove(_ path: String) throws(Errno) { _ = try retrying { unlink(path) } }
+
+  package static func removeDirectory(_ path: String) throws(Errno) {
+    _ = try retrying { rmdir(path) }
+  }
+
+  /// Removes a directory and all below it. Links are removed, not followed.
+  package static func removeTree(_ path: String) throws(Errno) {
+    var result = stat()
+    guard lstat(path, &result) == 0 else {
+      if errno == ENOENT { return }
+      throw Errno(rawValue: errno)
+    }
+    guard result.st_mode & S_IFMT == S_IFDIR else { return try remove(path) }
+    for name in try names(in: path) { try removeTree(path + "/" + name) }
+    try removeDirectory(path)
+  }
+
+  package static func rename(_ from: String, _ to: String) throws(Errno) {
+    _ = try retrying { Glibc.rename(from, to) }
+  }
+
+  /// The names in a directory, sorted, without `.` and `..`.
+  package static func names(in path: String) throws(Errno) -> [String] {
+    guard let directory = opendir(path) else { throw Errno(rawValue: errno) }
+    defer { closedir(directory) }
+    var result: [String] = []
+    while let entry = readdir(directory) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) {
+        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      if name != "." && name != ".." { result.append(name) }
+    }
+    return result.sorted()
+  }
+
+  /// Makes the directory's own entries durable.
+  package static func synchronizeDirectory(_ path: String) throws(Errno) {
+    try OpenFile.open(path, flags: O_RDONLY | O_DIRECTORY).synchronize()
+  }
+
+  /// The whole of a small file.
+  package static func read(_ path: String) throws(Errno) -> [UInt8] {
+    let file = try OpenFile.open(path, flags: O_RDONLY)
+    return try file.read(count: Int(try file.status().st_size), at: 0)
+  }
+
+  /// Replaces a file whole and durably: after a crash it is the old one or the new one.
+  package static func replace(_ path: String, with bytes: [UInt8], mode: UInt32 = 0o600)
+    throws(Errno)
+  {
+    let temporary = "\(path).\(getpid()).tmp"
+    do {
+      let file = try OpenFile.open(temporary, flags: O_WRONLY | O_CREAT | O_TRUNC, mode: mode)
+      try file.write(bytes, at: 0)
+      try file.synchronize()
+      try rename(temporary, path)
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    let parent = path.split(separator: "/").dropLast().joined(separator: "/")
+    try synchronizeDirectory((path.hasPrefix("/") ? "/" : "") + (parent.isEmpty ? "." : parent))
+  }
+}

@@ -1,0 +1,109 @@
+internal import CLinux
+internal import Glibc
+package import SystemPackage
+
+/// One line of `/proc/self/mountinfo`.
+package struct MountedFileSystem: Hashable, Sendable {
+  /// `st_dev` of what is mounted, as `MAJOR:MINOR`.
+  package let device: String
+  /// The directory of the mounted file system that is visible here; `/` unless bind-mounted.
+  package let root: [UInt8]
+  package let mountpoint: [UInt8]
+  /// For FUSE `fuse.SUBTYPE`.
+  package let type: String
+  package let source: String
+
+  /// Of the mounts that ubiquityfs makes.
+  package static let ubiquityType = "fuse.ubiquityfs"
+}
+
+package enum MountTable {
+  /// Everything mounted, in the order in which it was; a later one hides an earlier one.
+  package static func read() throws(Errno) -> [MountedFileSystem] {
+    let file = try OpenFile.open("/proc/self/mountinfo", flags: O_RDONLY)
+    var bytes: [UInt8] = []
+    while true {
+      let piece = try file.read(count: 1 << 16, at: UInt64(bytes.count))
+      if piece.isEmpty { break }
+      bytes += piece
+    }
+    return parse(bytes)
+  }
+
+  /// Lines that are not understood are left out. Source: proc_pid_mountinfo(5).
+  package static func parse(_ bytes: [UInt8]) -> [MountedFileSystem] {
+    bytes.split(separator: 0x0A).compactMap { line in
+      let fields = line.split(separator: 0x20, omittingEmptySubsequences: false)
+      guard fields.count >= 10,
+        let dash = fields[6...].firstIndex(where: { $0.elementsEqual([0x2D]) }),
+        fields.count > dash + 2
+      else { return nil }
+      return MountedFileSystem(
+        device: String(decoding: fields[2], as: UTF8.self), root: unescape(fields[3]),
+        mountpoint: unescape(fields[4]), type: String(decoding: fields[dash + 1], as: UTF8.self),
+        source: String(decoding: unescape(fields[dash + 2]), as: UTF8.self))
+    }
+  }
+
+  /// The mount that holds an absolute path without links in it: the longest mount point above it,
+  /// and of several the last.
+  package static func mount(of path: [UInt8], in table: [MountedFileSystem]) -> MountedFileSystem? {
+    var best: MountedFileSystem?
+    for mount in table where contains(mount.mountpoint, path) {
+      if mount.mountpoint.count >= best?.mountpoint.count ?? 0 { best = mount }
+    }
+    return best
+  }
+
+  private static func contains(_ directory: [UInt8], _ path: [UInt8]) -> Bool {
+    if directory == [0x2F] { return path.first == 0x2F }
+    return path.starts(with: directory)
+      && (path.count == directory.count || path[directory.count] == 0x2F)
+  }
+
+  /// The kernel writes space, tab, newline and backslash as three octal digits.
+  private static func unescape(_ field: some Collection<UInt8>) -> [UInt8] {
+    let bytes = Array(field)
+    var result: [UInt8] = []
+    var index = 0
+    while index < bytes.count {
+      if bytes[index] == 0x5C, index + 3 < bytes.count,
+        let code = UInt8(
+          String(decoding: bytes[(index + 1)...(index + 3)], as: UTF8.self), radix: 8)
+      {
+        result.append(code)
+        index += 4
+      } else {
+        result.append(bytes[index])
+        index += 1
+      }
+    }
+    return result
+  }
+}
+
+extension MountTable {
+  /// What the kernel answers for a mount whose daemon is gone, ENOTCONN, at this path.
+  package static func isDead(_ mountpoint: String) -> Bool {
+    var result = statvfs()
+    guard statvfs(mountpoint, &result) != 0 else { return false }
+    return errno == ENOTCONN || errno == ECONNABORTED
+  }
+
+  /// Takes a mount out of the tree even while programs are in it; for mounts whose daemon is gone.
+  /// Without the right to unmount, `fusermount3` does it for the mount's owner.
+  package static func detach(_ mountpoint: String) throws(Errno) {
+    if linux_umount2(mountpoint, linux_mnt_detach) == 0 { return }
+    guard errno == EPERM else { throw Errno(rawValue: errno) }
+    let words = ["fusermount3", "-u", "-z", "--", mountpoint]
+    var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
+    arguments.append(nil)
+    defer { for argument in arguments { free(argument) } }
+    var process: pid_t = 0
+    let code = posix_spawnp(&process, "fusermount3", nil, nil, &arguments, environ)
+    guard code == 0 else { throw Errno(rawValue: code) }
+    var status: Int32 = 0
+    _ = try retrying { waitpid(process, &status, 0) }
+    guard status == 0 else { throw .notPermitted }
+  }
+}

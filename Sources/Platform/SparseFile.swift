@@ -1,0 +1,54 @@
+internal import CLinux
+internal import Glibc
+package import SystemPackage
+
+/// What Linux has on open files beyond reading and writing.
+extension OpenFile {
+  /// The first offset at or after `offset` that has data (`lseek(2)`, SEEK_DATA); nil when there is
+  /// none up to the end.
+  package func nextData(from offset: UInt64) throws(Errno) -> UInt64? {
+    try seek(offset, linux_seek_data)
+  }
+
+  /// The first hole at or after `offset`, the end of the file being one (`lseek(2)`, SEEK_HOLE); nil
+  /// past the end.
+  package func nextHole(from offset: UInt64) throws(Errno) -> UInt64? {
+    try seek(offset, linux_seek_hole)
+  }
+
+  private func seek(_ offset: UInt64, _ whence: Int32) throws(Errno) -> UInt64? {
+    let result = lseek(descriptor, off_t(offset), whence)
+    if result >= 0 { return UInt64(result) }
+    let code = errno
+    if code == ENXIO { return nil }
+    throw Errno(rawValue: code)
+  }
+
+  /// `copy_file_range(2)`: copies up to `count` bytes to the same or another file, in the kernel,
+  /// and gives how many it did. EXDEV, ENOSYS, EOPNOTSUPP and EINVAL mean that it cannot here.
+  package func copyRange(
+    at offset: UInt64, count: Int, to target: OpenFile, at targetOffset: UInt64
+  ) throws(Errno) -> Int {
+    Int(
+      try retrying {
+        var from = Int64(offset)
+        var to = Int64(targetOffset)
+        return linux_copy_file_range(descriptor, &from, target.descriptor, &to, count)
+      })
+  }
+
+  /// Whether anything, a shared mapping included, has the file of this read-only descriptor open for
+  /// writing. A mapping outlives the close of the descriptor that it was made from, and nothing but
+  /// a lease tells of it (`fcntl(2)`, F_SETLEASE).
+  package func hasWriter() throws(Errno) -> Bool {
+    // F_LINUX_SPECIFIC_BASE + 0, which the Glibc module leaves out.
+    let setLease: Int32 = 1024
+    if fcntl(descriptor, setLease, Int32(F_RDLCK)) == 0 {
+      _ = fcntl(descriptor, setLease, Int32(F_UNLCK))
+      return false
+    }
+    let code = errno
+    if code == EAGAIN { return true }
+    throw Errno(rawValue: code)
+  }
+}

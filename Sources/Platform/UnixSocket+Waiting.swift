@@ -1,0 +1,28 @@
+internal import Glibc
+package import SystemPackage
+
+extension UnixSocket {
+  /// Sends what there is room for now and returns how much that is; nil if there is none. EPIPE when
+  /// the other end is gone, without a signal. `bytes` must not be empty.
+  package static func sendAvailable(_ bytes: ArraySlice<UInt8>, to socket: OpenFile) throws(Errno)
+    -> Int?
+  {
+    do throws(Errno) {
+      return try retrying {
+        bytes.withUnsafeBytes { buffer in
+          Glibc.send(
+            socket.descriptor, buffer.baseAddress, buffer.count,
+            Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+        }
+      }
+    } catch .wouldBlock {
+      return nil
+    }
+  }
+
+  /// Waits until there is room to send, the connection is broken, or the time is over.
+  package static func waitUntilWritable(_ socket: OpenFile, milliseconds: Int32) {
+    var entry = pollfd(fd: socket.descriptor, events: Int16(POLLOUT), revents: 0)
+    _ = poll(&entry, 1, milliseconds)
+  }
+}

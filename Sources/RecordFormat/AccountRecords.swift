@@ -1,0 +1,128 @@
+internal import FoundationEssentials
+package import Model
+
+/// A container's own description.
+package struct ContainerInfo: Equatable, Sendable {
+  package var id: ContainerID
+  package var created: Timestamp
+  package var creator: DeviceID
+  /// Names the objects of this container, and of none that had its name before.
+  package var incarnation: IncarnationID
+
+  package init(
+    id: ContainerID, created: Timestamp, creator: DeviceID, incarnation: IncarnationID
+  ) {
+    self.id = id
+    self.created = created
+    self.creator = creator
+    self.incarnation = incarnation
+  }
+
+  package func encoded() -> [UInt8] {
+    var wire = WireContainerInfo()
+    wire.id = id.description
+    wire.created = created.nanoseconds
+    wire.creator = Data(creator.bytes)
+    wire.incarnation = Data(incarnation.bytes)
+    return Wire.encode(wire)
+  }
+
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireContainerInfo.self, bytes)
+    let id: ContainerID
+    do throws(ContainerID.Invalid) {
+      id = try ContainerID(wire.id)
+    } catch {
+      throw RecordError("the container's name is not allowed: \(error.reason)")
+    }
+    self.init(
+      id: id, created: Timestamp(nanoseconds: wire.created),
+      creator: try Wire.identifier(wire.creator, "the container's maker"),
+      incarnation: try Wire.identifier(wire.incarnation, "the container's incarnation"))
+  }
+}
+
+extension DeviceRecord {
+  package func encoded() -> [UInt8] {
+    var wire = WireDeviceRecord()
+    wire.id = Data(id.bytes)
+    wire.name = name
+    wire.lastSeen = lastSeen.nanoseconds
+    return Wire.encode(wire)
+  }
+
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireDeviceRecord.self, bytes)
+    guard !wire.name.isEmpty, wire.name.utf8.count <= RecordLimits.deviceName else {
+      throw RecordError("the device's name is empty or too long")
+    }
+    self.init(
+      id: try Wire.identifier(wire.id, "a device"), name: wire.name,
+      lastSeen: Timestamp(nanoseconds: wire.lastSeen))
+  }
+}
+
+/// What an account's `format` object says: how its master key is had from its secret.
+package struct AccountFormat: Equatable, Sendable {
+  package var version: UInt32
+  /// 16 bytes; different for every account that was ever made.
+  package var account: [UInt8]
+  /// 16 bytes.
+  package var salt: [UInt8]
+  /// scrypt's cost is two to the power of this.
+  package var costExponent: UInt32
+  package var blockSize: UInt32
+  package var parallelism: UInt32
+  /// The sealed master key.
+  package var wrappedKey: [UInt8]
+
+  package init(
+    version: UInt32, account: [UInt8], salt: [UInt8], costExponent: UInt32, blockSize: UInt32,
+    parallelism: UInt32, wrappedKey: [UInt8]
+  ) {
+    self.version = version
+    self.account = account
+    self.salt = salt
+    self.costExponent = costExponent
+    self.blockSize = blockSize
+    self.parallelism = parallelism
+    self.wrappedKey = wrappedKey
+  }
+
+  package func encoded() -> [UInt8] {
+    var wire = WireAccountFormat()
+    wire.version = version
+    wire.account = Data(account)
+    wire.salt = Data(salt)
+    wire.scryptLogN = costExponent
+    wire.scryptR = blockSize
+    wire.scryptP = parallelism
+    wire.wrappedKey = Data(wrappedKey)
+    return Wire.encode(wire)
+  }
+
+  /// The one version that this code reads and writes.
+  package static let currentVersion: UInt32 = 1
+
+  /// Checks sizes, and costs that a hostile backend could make ruinous. Of another version than
+  /// `currentVersion` only `version` means anything; the caller checks it first.
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireAccountFormat.self, bytes)
+    guard wire.version == Self.currentVersion else {
+      self.init(
+        version: wire.version, account: [], salt: [], costExponent: 0, blockSize: 0,
+        parallelism: 0, wrappedKey: [])
+      return
+    }
+    guard wire.account.count == 16, wire.salt.count == 16, wire.wrappedKey.count == 60 else {
+      throw RecordError("the account's identity, salt or key has the wrong length")
+    }
+    guard (10...20).contains(wire.scryptLogN), (1...16).contains(wire.scryptR),
+      (1...4).contains(wire.scryptP)
+    else { throw RecordError("the key derivation's costs are outside the limits") }
+    self.init(
+      version: wire.version, account: [UInt8](wire.account), salt: [UInt8](wire.salt),
+      costExponent: wire.scryptLogN, blockSize: wire.scryptR, parallelism: wire.scryptP,
+      wrappedKey: [UInt8](wire.wrappedKey))
+  }
+}

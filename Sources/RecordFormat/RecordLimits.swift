@@ -1,0 +1,31 @@
+/// What a record may hold at most. A reader refuses more, so a writer must not make more.
+package enum RecordLimits {
+  /// Hard links of one item, as on ext4.
+  package static let links = 65_000
+  package static let attributes = 65_536
+  /// Bytes of an attribute's name, its `user.` included. Source: xattr(7), XATTR_NAME_MAX.
+  package static let attributeName = 255
+  /// Bytes of an attribute's value. Source: xattr(7), XATTR_SIZE_MAX.
+  package static let attributeValue = 65_536
+  /// Bytes of a symbolic link's target: PATH_MAX without its NUL.
+  package static let target = 4095
+  package static let conflicts = 4096
+  /// Chunks of one content: 1 TiB and more of the smallest chunks.
+  package static let chunks = 1 << 23
+  /// Plain bytes of one chunk.
+  package static let chunkLength: UInt32 = 1 << 24
+  /// Bytes of one pack.
+  package static let packLength: UInt64 = 1 << 28
+  /// Bytes that a chunk grows by when it is sealed: how it is stored, a nonce and a tag.
+  package static let sealOverhead: UInt32 = 29
+  /// Records of one segment.
+  package static let records = 1 << 22
+  package static let deviceName = 255
+}
+
+/// Why bytes are no record. The text says what is wrong with them, for a message to a person.
+package struct RecordError: Error, Equatable, Sendable, CustomStringConvertible {
+  package let description: String
+
+  package init(_ description: String) { self.description = description }
+}

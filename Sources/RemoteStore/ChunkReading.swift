@@ -1,0 +1,125 @@
+internal import Backend
+package import Model
+
+/// A run of bytes of one pack that is fetched with one request.
+private struct ChunkSpan: Sendable {
+  let pack: PackID
+  var range: Range<UInt64>
+  /// Indices into what was asked for.
+  var chunks: [Int]
+}
+
+extension RemoteContainer {
+  private static var largestGap: UInt64 { 64 << 10 }
+  private static var largestSpan: UInt64 { 4 << 20 }
+  private static var parallelSpans: Int { 4 }
+
+  /// The plain bytes of chunks, in the order asked for, each verified by its seal, its length and
+  /// its name. Chunks that are near each other in a pack come with one request.
+  ///
+  /// All of them are in memory at once: the caller asks for as much as it wants to hold.
+  package func read(_ chunks: [ChunkLocation]) async throws(RemoteError) -> [[UInt8]] {
+    let spans = Self.spans(chunks)
+    let results = await withTaskGroup(
+      of: Result<[(Int, [UInt8])], RemoteError>.self
+    ) { group in
+      var next = spans[...]
+      func add() {
+        guard let span = next.popFirst() else { return }
+        group.addTask { await self.read(span, of: chunks) }
+      }
+      for _ in 0..<Self.parallelSpans { add() }
+      var results: [Result<[(Int, [UInt8])], RemoteError>] = []
+      for await result in group {
+        results.append(result)
+        if case .failure = result {
+          group.cancelAll()
+          break
+        }
+        add()
+      }
+      return results
+    }
+    var plain = [[UInt8]](repeating: [], count: chunks.count)
+    for result in results { for (index, bytes) in try result.get() { plain[index] = bytes } }
+    return plain
+  }
+
+  private static func spans(_ chunks: [ChunkLocation]) -> [ChunkSpan] {
+    let order = chunks.indices.sorted { left, right in
+      (chunks[left].pack, chunks[left].offset) < (chunks[right].pack, chunks[right].offset)
+    }
+    var result: [ChunkSpan] = []
+    for index in order {
+      let chunk = chunks[index]
+      let range = chunk.offset..<chunk.offset + UInt64(chunk.storedLength)
+      if let last = result.last, last.pack == chunk.pack,
+        range.lowerBound <= last.range.upperBound + largestGap,
+        max(range.upperBound, last.range.upperBound) - last.range.lowerBound <= largestSpan
+      {
+        let end = max(range.upperBound, last.range.upperBound)
+        result[result.count - 1].range = last.range.lowerBound..<end
+        result[result.count - 1].chunks.append(index)
+      } else {
+        result.append(ChunkSpan(pack: chunk.pack, range: range, chunks: [index]))
+      }
+    }
+    return result
+  }
+
+  private func read(_ span: ChunkSpan, of chunks: [ChunkLocation]) async
+    -> Result<[(Int, [UInt8])], RemoteError>
+  {
+    let object = ObjectName.pack(incarnation, span.pack)
+    let stored: [UInt8]
+    do throws(StoreError) {
+      stored = try await store.get(object, range: span.range)
+    } catch .notFound {
+      return .failure(.damaged(object: object, reason: "it is missing"))
+    } catch {
+      return .failure(RemoteError(error))
+    }
+    var result: [(Int, [UInt8])] = []
+    for index in span.chunks {
+      guard !Task.isCancelled else { return .failure(.cancelled) }
+      let location = chunks[index]
+      let start = Int(location.offset - span.range.lowerBound)
+      let end = start + Int(location.storedLength)
+      guard end <= stored.count else {
+        return .failure(.damaged(object: object, reason: "it is cut short"))
+      }
+      do throws(SealError) {
+        result.append((index, try keys.open(stored[start..<end], location.chunk)))
+      } catch {
+        let place = "the chunk at byte \(location.offset)"
+        return .failure(.damaged(object: object, reason: "\(place): \(error.reason)"))
+      }
+    }
+    return .success(result)
+  }
+}
+
+extension AccountKeys {
+  func seal(_ plain: UnsafeRawBufferPointer, as reference: ChunkReference) -> [UInt8] {
+    chunk.seal(plain, Self.associated(reference))
+  }
+
+  func open(_ sealed: ArraySlice<UInt8>, _ reference: ChunkReference) throws(SealError) -> [UInt8] {
+    let plain = try chunk.open(
+      sealed, Self.associated(reference), limit: Int(reference.length))
+    guard plain.count == Int(reference.length) else {
+      throw SealError(reason: "it has another length than it should")
+    }
+    guard plain.withUnsafeBytes({ chunkID($0) }) == reference.id else {
+      throw SealError(reason: "it is another chunk")
+    }
+    return plain
+  }
+
+  private static func associated(_ reference: ChunkReference) -> AssociatedData {
+    var result = AssociatedData("chunk")
+    result.append(reference.id.bytes)
+    result.append(reference.length)
+    return result
+  }
+}

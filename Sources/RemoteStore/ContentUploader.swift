@@ -1,0 +1,155 @@
+internal import Backend
+package import Model
+package import Platform
+
+extension RemoteContainer {
+  package func makeUploader() -> ContentUploader { ContentUploader(self) }
+}
+
+/// Sends the contents of files, each chunk once, in packs that files share.
+///
+/// Several files may be added at the same time. At most about 50 MiB are in memory, and 8 MiB more
+/// for each further file at the same time. After a pack failed to be stored, every call fails with
+/// the same error: what was added is not in the backend, and the uploader is to be thrown away.
+package actor ContentUploader {
+  private let container: RemoteContainer
+  private var pack = PackBuilder()
+  /// What is in this uploader's packs, or on its way into one.
+  private var claimed: Set<ChunkID> = []
+  private var stored: [ChunkLocation] = []
+  private var sending: [Int: Task<Result<[ChunkLocation], RemoteError>, Never>] = [:]
+  private var nextSending = 0
+  private var failure: RemoteError?
+
+  private static let parallelPuts = 2
+
+  init(_ container: RemoteContainer) { self.container = container }
+
+  deinit { for task in sending.values { task.cancel() } }
+
+  /// Reads `size` bytes of a file and sends what of them is new. Gives the content's chunks; they
+  /// are durable when `finish` returns.
+  ///
+  /// `isKnown` answers which of some chunks the container holds already; it is called before the
+  /// chunks are claimed, on the uploader, and must not call it back. `progress` is told how many of
+  /// the file's bytes are dealt with, several times, from 0 to `size`.
+  ///
+  /// Fails with `.changedWhileReading` when the file has got shorter, `.file`, `.lookup`,
+  /// `.cancelled`, or with what the backend said. Bytes that change while they are read give some
+  /// mixture of old and new: who needs one or the other checks the file afterwards.
+  package func add(
+    file: OpenFile, size: UInt64,
+    isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID> = { _ in [] },
+    progress: @Sendable (UInt64) -> Void = { _ in }
+  ) async throws(RemoteError) -> Manifest {
+    let keys = container.keys
+    var references: [ChunkReference] = []
+    var done: UInt64 = 0
+    if size > 0 {
+      let chunks = FileChunks(file: file, size: size, keys: keys)
+      while true {
+        try check()
+        let batch = try await UploadQueue.run { () throws(RemoteError) in try chunks.next() }
+        guard let batch else { break }
+        references += batch.references
+        let wanted = try claim(batch, isKnown)
+        if !wanted.isEmpty {
+          // Nothing here fails or is cancelled: what is claimed gets into a pack.
+          let sealed = await UploadQueue.run {
+            concurrently(wanted.count) { index in
+              let chunk = wanted[index]
+              return keys.seal(batch.bytes[chunk], as: batch.references[chunk])
+            }
+          }
+          for (index, bytes) in zip(wanted, sealed) { append(bytes, batch.references[index]) }
+          try await settle(leaving: Self.parallelPuts)
+        }
+        done += batch.references.reduce(0) { $0 + UInt64($1.length) }
+        progress(done)
+      }
+    }
+    return Manifest(chunks: references)
+  }
+
+  /// Sends what is left and gives the places of all new chunks since the last `finish`. When it
+  /// returns, they are durable: only then may a segment name them. Not to be called while a file is
+  /// being added. The uploader may be used again, and asks `isKnown` about everything anew.
+  package func finish() async throws(RemoteError) -> [ChunkLocation] {
+    try check()
+    send()
+    try await settle(leaving: 0)
+    defer {
+      stored = []
+      claimed = []
+    }
+    return stored
+  }
+
+  private func check() throws(RemoteError) {
+    if let failure { throw failure }
+    if Task.isCancelled { throw .cancelled }
+  }
+
+  /// Which chunks of the batch are to be sent; each is from now on this call's to send. Runs without
+  /// a break, so that of two calls with the same chunk one sends it.
+  private func claim(
+    _ batch: ChunkBatch, _ isKnown: ([ChunkID]) throws -> Set<ChunkID>
+  ) throws(RemoteError) -> [Int] {
+    var seen: Set<ChunkID> = []
+    let new = batch.references.indices.filter { index in
+      let id = batch.references[index].id
+      return !claimed.contains(id) && seen.insert(id).inserted
+    }
+    guard !new.isEmpty else { return [] }
+    let known: Set<ChunkID>
+    do {
+      known = try isKnown(new.map { batch.references[$0].id })
+    } catch {
+      throw .lookup("\(error)")
+    }
+    let wanted = new.filter { !known.contains(batch.references[$0].id) }
+    for index in wanted { claimed.insert(batch.references[index].id) }
+    return wanted
+  }
+
+  private func append(_ sealed: [UInt8], _ chunk: ChunkReference) {
+    pack.append(sealed, chunk)
+    if pack.isFull { send() }
+  }
+
+  /// Starts storing the pack at hand.
+  private func send() {
+    guard !pack.isEmpty else { return }
+    let full = pack
+    pack = PackBuilder()
+    nextSending += 1
+    let container = container
+    sending[nextSending] = Task {
+      let bytes = full.finish(container.keys)
+      let name = ObjectName.pack(container.incarnation, full.id)
+      do throws(RemoteError) {
+        guard try await container.putOnce(name, bytes, readBack: bytes.count) else {
+          throw .damaged(object: name, reason: "another object has its name")
+        }
+        return .success(full.locations)
+      } catch {
+        return .failure(error)
+      }
+    }
+  }
+
+  /// Waits until at most `count` packs are on their way, the oldest first.
+  private func settle(leaving count: Int) async throws(RemoteError) {
+    while sending.count > count, let oldest = sending.keys.min(), let task = sending[oldest] {
+      // Not cancelled with this call: the pack may hold other files' chunks.
+      let result = await task.value
+      // Another call may have waited for the same pack and taken its result.
+      guard sending.removeValue(forKey: oldest) != nil else { continue }
+      switch result {
+      case .success(let locations): stored += locations
+      case .failure(let error): failure = error
+      }
+    }
+    try check()
+  }
+}

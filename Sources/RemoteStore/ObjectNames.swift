@@ -1,0 +1,70 @@
+internal import Model
+
+/// The keys of an account's objects. `containers/…/snapshots` and `containers/…/devices` are kept
+/// for folded states and cursors.
+enum ObjectName {
+  static let format = "format"
+  static let names = "names/"
+  static let devices = "devices/"
+
+  static func name(_ code: [UInt8]) -> String { names + Hex.encode(code) }
+
+  static func device(_ id: DeviceID) -> String { devices + id.description }
+
+  static func container(_ id: IncarnationID) -> String { "containers/\(id)/" }
+
+  static func log(_ id: IncarnationID) -> String { container(id) + "log/" }
+
+  static func segment(_ id: IncarnationID, _ sequence: UInt64) -> String {
+    let digits = String(sequence)
+    return log(id) + String(repeating: "0", count: 20 - digits.count) + digits
+  }
+
+  static func pack(_ id: IncarnationID, _ pack: PackID) -> String {
+    container(id) + "packs/\(pack)"
+  }
+}
+
+/// The eight clear bytes before everything that is stored: what it is, and in which format.
+struct ObjectHeader {
+  static let version: UInt32 = 1
+  static let length = 8
+
+  static let format = ObjectHeader("UBQF")
+  static let name = ObjectHeader("UBQN")
+  static let device = ObjectHeader("UBQD")
+  static let segment = ObjectHeader("UBQL")
+  static let pack = ObjectHeader("UBQP")
+
+  let bytes: [UInt8]
+
+  private init(_ magic: String) {
+    bytes = Array(magic.utf8) + withUnsafeBytes(of: Self.version.bigEndian) { Array($0) }
+  }
+
+  /// What follows the header of `object`.
+  func body(of stored: [UInt8], object: String) throws(RemoteError) -> ArraySlice<UInt8> {
+    guard stored.count >= Self.length else {
+      throw .damaged(object: object, reason: "it is cut short")
+    }
+    guard stored[..<4] == bytes[..<4] else {
+      throw .damaged(object: object, reason: "it does not start as such an object does")
+    }
+    let version = stored[4..<8].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+    guard version <= Self.version else { throw .newerFormat(object: object, version: version) }
+    guard version == Self.version else {
+      throw .damaged(object: object, reason: "its format version is \(version)")
+    }
+    return stored[Self.length...]
+  }
+}
+
+/// What a reader takes in at most, so that a hostile backend cannot fill its memory.
+enum RemoteLimits {
+  /// Bytes of a stored format, name or device object.
+  static let smallObject = 65_536
+  /// Bytes of a stored segment.
+  static let segment = 1 << 28
+  /// Bytes of a segment's body when it is decompressed.
+  static let segmentBody = 1 << 29
+}

@@ -1,0 +1,243 @@
+package import Backend
+internal import Crypto
+package import Model
+internal import RecordFormat
+
+/// An account that was opened with its secret: the containers and devices that it has.
+///
+/// Safe from any task. Nothing is remembered but keys: every call asks the backend.
+package final class RemoteAccount: Sendable {
+  package let store: any ObjectStore
+  /// The account's `format` object as stored. It is no secret. With it and the secret an account is
+  /// opened again without the backend.
+  package let format: [UInt8]
+  let keys: AccountKeys
+
+  /// Opens an account whose `format` object is known already, without asking the backend.
+  package init(store: any ObjectStore, secret: AccountSecret, format: [UInt8])
+    throws(RemoteError)
+  {
+    let description = try Self.read(format)
+    let master = try MasterKey.open(description, secret: secret)
+    self.store = store
+    self.format = format
+    keys = AccountKeys(master: master, account: description.account)
+  }
+
+  /// Opens the account in `store`, or makes it. Two devices that make it at the same time get the
+  /// same one, if their secret is the same.
+  ///
+  /// Fails with `.wrongSecret`, `.noAccount`, `.newerFormat`, `.damaged` or `.store`.
+  package static func open(
+    store: any ObjectStore, secret: AccountSecret, createIfMissing: Bool
+  ) async throws(RemoteError) -> RemoteAccount {
+    var stored = try await storedFormat(store)
+    if stored == nil, createIfMissing {
+      let (_, description) = try MasterKey.make(secret: secret)
+      let bytes = ObjectHeader.format.bytes + description.encoded()
+      _ = try await storing { () async throws(StoreError) in
+        try await store.putIfAbsent(ObjectName.format, bytes)
+      }
+      // Whoever's it is now, it is the account's.
+      stored = try await storedFormat(store)
+    }
+    guard let stored else { throw .noAccount(store.description) }
+    return try RemoteAccount(store: store, secret: secret, format: stored)
+  }
+
+  package static func exists(store: any ObjectStore) async throws(RemoteError) -> Bool {
+    try await storedFormat(store) != nil
+  }
+
+  private static func storedFormat(_ store: any ObjectStore) async throws(RemoteError) -> [UInt8]? {
+    try await small(ObjectName.format, in: store)
+  }
+
+  private static func read(_ stored: [UInt8]) throws(RemoteError) -> AccountFormat {
+    let object = ObjectName.format
+    let body = try ObjectHeader.format.body(of: stored, object: object)
+    do throws(RecordError) {
+      return try AccountFormat(decoding: Array(body))
+    } catch {
+      throw .damaged(object: object, reason: error.description)
+    }
+  }
+
+  /// An object that is known to be small; nil where there is none.
+  private static func small(_ object: String, in store: any ObjectStore)
+    async throws(RemoteError) -> [UInt8]?
+  {
+    let limit = UInt64(RemoteLimits.smallObject)
+    let bytes: [UInt8]
+    do throws(StoreError) {
+      bytes = try await store.get(object, range: 0..<limit + 1)
+    } catch .notFound {
+      return nil
+    } catch {
+      throw RemoteError(error)
+    }
+    guard bytes.count <= limit else {
+      throw .damaged(object: object, reason: "it is too long")
+    }
+    return bytes
+  }
+
+  // MARK: - Containers
+
+  /// The account's containers, by name.
+  package func containers() async throws(RemoteError) -> [ContainerID] {
+    var result: [ContainerID] = []
+    for object in try await objects(ObjectName.names) {
+      // One that is deleted between listing and reading is no container.
+      if let info = try await info(object) { result.append(info.id) }
+    }
+    return result.sorted()
+  }
+
+  /// The container, or nil when the account has none of that name. Asks the backend once or twice.
+  package func container(_ id: ContainerID) async throws(RemoteError) -> RemoteContainer? {
+    guard let info = try await info(ObjectName.name(keys.objectName(of: id))) else { return nil }
+    let container = self.container(id, incarnation: info.incarnation)
+    // The maker may have ended before the container had its first segment.
+    guard try await container.hasBegun() else { return nil }
+    return container
+  }
+
+  /// A container that is known already, without asking the backend.
+  package func container(_ id: ContainerID, incarnation: IncarnationID) -> RemoteContainer {
+    RemoteContainer(id: id, incarnation: incarnation, store: store, keys: keys)
+  }
+
+  /// Makes a container with its root and `Documents`, or completes or opens the one that there is.
+  /// May be done again after any failure.
+  package func createContainer(
+    _ id: ContainerID, device: DeviceID, mode: UInt16 = 0o755, time: Timestamp
+  ) async throws(RemoteError) -> RemoteContainer {
+    let code = keys.objectName(of: id)
+    let object = ObjectName.name(code)
+    let new = ContainerInfo(id: id, created: time, creator: device, incarnation: .random())
+    let sealed = keys.record.seal(new.encoded(), Self.associated("name", code))
+    let store = store
+    _ = try await storing { () async throws(StoreError) in
+      try await store.putIfAbsent(object, ObjectHeader.name.bytes + sealed)
+    }
+    guard let info = try await info(object) else {
+      throw .damaged(object: object, reason: "it was there and is gone")
+    }
+    let container = self.container(id, incarnation: info.incarnation)
+    guard try await !container.hasBegun() else { return container }
+    func directory(_ item: ItemID, _ links: [Link]) -> ItemRecord {
+      ItemRecord(
+        id: item, kind: .directory, links: links, mode: mode, modified: time, created: time)
+    }
+    let first = LogChanges(upserts: [
+      directory(.root, []),
+      directory(.documents, [Link(parent: .root, name: .documents)]),
+    ])
+    // Losing the race is as good: another device made the same.
+    _ = try await container.commit(first, after: .start, device: device)
+    return container
+  }
+
+  /// Deletes a container and all that it holds. Its name goes first: whatever of the rest a failure
+  /// leaves behind belongs to no container. Deleting again finds nothing, and that is no error.
+  package func deleteContainer(_ id: ContainerID) async throws(RemoteError) {
+    let object = ObjectName.name(keys.objectName(of: id))
+    guard let info = try await info(object) else { return }
+    let store = store
+    try await storing { () async throws(StoreError) in try await store.delete(object) }
+    for key in try await objects(ObjectName.container(info.incarnation)) {
+      try await storing { () async throws(StoreError) in try await store.delete(key) }
+    }
+  }
+
+  /// Hints that a container may have been made or deleted.
+  package func news() -> AsyncStream<Void> { store.news(prefix: ObjectName.names) }
+
+  private func info(_ object: String) async throws(RemoteError) -> ContainerInfo? {
+    guard let stored = try await Self.small(object, in: store) else { return nil }
+    guard let code = Hex.decode(object.dropFirst(ObjectName.names.count).utf8) else {
+      throw .damaged(object: object, reason: "its name is none of a container")
+    }
+    let plain = try open(stored, .name, Self.associated("name", code), object)
+    let info: ContainerInfo
+    do throws(RecordError) {
+      info = try ContainerInfo(decoding: plain)
+    } catch {
+      throw .damaged(object: object, reason: error.description)
+    }
+    guard keys.objectName(of: info.id) == code else {
+      throw .damaged(object: object, reason: "it describes another container")
+    }
+    return info
+  }
+
+  // MARK: - Devices
+
+  /// Tells the account's other devices about one. May be done again at any time.
+  package func register(_ device: DeviceRecord) async throws(RemoteError) {
+    let sealed = keys.record.seal(
+      device.encoded(), Self.associated("device", device.id.bytes))
+    let store = store
+    try await storing { () async throws(StoreError) in
+      try await store.replace(
+        ObjectName.device(device.id), ObjectHeader.device.bytes + sealed)
+    }
+  }
+
+  package func devices() async throws(RemoteError) -> [DeviceRecord] {
+    var result: [DeviceRecord] = []
+    for object in try await objects(ObjectName.devices) {
+      guard let stored = try await Self.small(object, in: store) else { continue }
+      guard let id = DeviceID(hex: object.dropFirst(ObjectName.devices.count)) else {
+        throw .damaged(object: object, reason: "its name is none of a device")
+      }
+      let plain = try open(stored, .device, Self.associated("device", id.bytes), object)
+      let device: DeviceRecord
+      do throws(RecordError) {
+        device = try DeviceRecord(decoding: plain)
+      } catch {
+        throw .damaged(object: object, reason: error.description)
+      }
+      guard device.id == id else {
+        throw .damaged(object: object, reason: "it describes another device")
+      }
+      result.append(device)
+    }
+    return result
+  }
+
+  // MARK: -
+
+  private static func associated(_ label: String, _ identity: [UInt8]) -> AssociatedData {
+    var result = AssociatedData(label)
+    result.append(identity)
+    return result
+  }
+
+  private func open(
+    _ stored: [UInt8], _ header: ObjectHeader, _ associated: AssociatedData, _ object: String
+  ) throws(RemoteError) -> [UInt8] {
+    let body = try header.body(of: stored, object: object)
+    do throws(SealError) {
+      return try keys.record.open(body, associated, limit: RemoteLimits.smallObject)
+    } catch {
+      throw .damaged(object: object, reason: error.reason)
+    }
+  }
+
+  /// All keys under a prefix.
+  private func objects(_ prefix: String) async throws(RemoteError) -> [String] {
+    let page = 1000
+    let store = store
+    var result: [String] = []
+    while true {
+      let after = result.last
+      let next = try await storing { () async throws(StoreError) in
+        try await store.list(prefix: prefix, after: after, limit: page)
+      }
+      result += next
+      guard next.count == page else { return result }
+    }
+  }
+}

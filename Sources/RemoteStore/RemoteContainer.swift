@@ -1,0 +1,231 @@
+internal import Backend
+internal import Crypto
+package import Model
+internal import RecordFormat
+
+/// One segment of a container's log, verified.
+package struct LogSegment: Equatable, Sendable {
+  package let position: LogPosition
+  package let device: DeviceID
+  package let changes: LogChanges
+
+  package init(position: LogPosition, device: DeviceID, changes: LogChanges) {
+    self.position = position
+    self.device = device
+    self.changes = changes
+  }
+}
+
+/// One container in the backend: its log, and the chunks of its files.
+///
+/// Safe from any task; it holds no state but names and keys.
+package final class RemoteContainer: Sendable {
+  package let id: ContainerID
+  /// Keep it: with it `RemoteAccount.container(_:incarnation:)` needs no backend.
+  package let incarnation: IncarnationID
+  let store: any ObjectStore
+  let keys: AccountKeys
+
+  private static let batchSegments = 64
+  private static let batchBytes = 64 << 20
+  private static let parallelGets = 4
+
+  init(id: ContainerID, incarnation: IncarnationID, store: any ObjectStore, keys: AccountKeys) {
+    self.id = id
+    self.incarnation = incarnation
+    self.store = store
+    self.keys = keys
+  }
+
+  // MARK: - Reading the log
+
+  /// The segments after a position, in order, verified against it and each other; none at the head.
+  /// There may be more than are given: ask again after the last of them.
+  ///
+  /// One that fails its check ends the batch; when it is the first, its error is thrown. So what is
+  /// given is always whole and in order, and a damaged segment is never passed over.
+  package func segments(after position: LogPosition) async throws(RemoteError) -> [LogSegment] {
+    let store = store
+    let log = ObjectName.log(incarnation)
+    let after =
+      position.sequence == 0 ? nil : ObjectName.segment(incarnation, position.sequence)
+    let found = try await storing { () async throws(StoreError) in
+      try await store.list(prefix: log, after: after, limit: Self.batchSegments)
+    }
+    var result: [LogSegment] = []
+    var position = position
+    var size = 0
+    var next = found[...]
+    while !next.isEmpty, size < Self.batchBytes {
+      let names = next.prefix(Self.parallelGets)
+      next = next.dropFirst(names.count)
+      let stored = await segmentBytes(Array(names))
+      for (name, bytes) in zip(names, stored) {
+        do throws(RemoteError) {
+          let bytes = try bytes.get()
+          let segment = try open(bytes, name: name, after: position)
+          size += bytes.count
+          position = segment.position
+          result.append(segment)
+        } catch {
+          guard result.isEmpty else { return result }
+          throw error
+        }
+      }
+    }
+    return result
+  }
+
+  /// Checks that the log still holds what this device has seen at a position. Fails with
+  /// `.rolledBack` when the backend was set back to an earlier state or the container was deleted.
+  package func verify(_ position: LogPosition) async throws(RemoteError) {
+    guard position.sequence > 0 else { return }
+    let name = ObjectName.segment(incarnation, position.sequence)
+    guard let stored = try await segmentBytes(name), Self.hash(stored) == position.hash else {
+      throw .rolledBack(object: name)
+    }
+  }
+
+  /// Whether the account still has this container, in this life of it.
+  package func exists() async throws(RemoteError) -> Bool {
+    let account = ObjectName.name(keys.objectName(of: id))
+    let store = store
+    let isNamed = try await storing { () async throws(StoreError) in
+      try await !store.list(prefix: account, after: nil, limit: 1).isEmpty
+    }
+    guard isNamed else { return false }
+    return try await hasBegun()
+  }
+
+  /// Hints that the log may have grown.
+  package func news() -> AsyncStream<Void> { store.news(prefix: ObjectName.log(incarnation)) }
+
+  func hasBegun() async throws(RemoteError) -> Bool {
+    let store = store
+    let log = ObjectName.log(incarnation)
+    return try await storing { () async throws(StoreError) in
+      try await !store.list(prefix: log, after: nil, limit: 1).isEmpty
+    }
+  }
+
+  private func segmentBytes(_ names: [String]) async -> [Result<[UInt8], RemoteError>] {
+    await withTaskGroup(of: (Int, Result<[UInt8], RemoteError>).self) { group in
+      for (index, name) in names.enumerated() {
+        group.addTask {
+          do throws(RemoteError) {
+            guard let bytes = try await self.segmentBytes(name) else {
+              throw .damaged(object: name, reason: "it was there and is gone")
+            }
+            return (index, .success(bytes))
+          } catch {
+            return (index, .failure(error))
+          }
+        }
+      }
+      var result = Array(
+        repeating: Result<[UInt8], RemoteError>.failure(.cancelled), count: names.count)
+      for await (index, bytes) in group { result[index] = bytes }
+      return result
+    }
+  }
+
+  private func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
+    let bytes: [UInt8]
+    do throws(StoreError) {
+      bytes = try await store.get(name, range: 0..<UInt64(RemoteLimits.segment) + 1)
+    } catch .notFound {
+      return nil
+    } catch {
+      throw RemoteError(error)
+    }
+    guard bytes.count <= RemoteLimits.segment else {
+      throw .damaged(object: name, reason: "it is too long")
+    }
+    return bytes
+  }
+
+  /// `name` is as the backend lists it, and hostile like all else.
+  private func open(_ stored: [UInt8], name: String, after position: LogPosition)
+    throws(RemoteError) -> LogSegment
+  {
+    let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
+    guard !overflow, name == ObjectName.segment(incarnation, sequence) else {
+      throw .damaged(
+        object: name, reason: "segment \(sequence) of the log should come here; it is missing")
+    }
+    let sealed = try ObjectHeader.segment.body(of: stored, object: name)
+    let body: SegmentBody
+    do {
+      let plain = try keys.log.open(
+        sealed, associated(sequence), limit: RemoteLimits.segmentBody)
+      body = try SegmentBody(decoding: plain)
+    } catch let error as SealError {
+      throw .damaged(object: name, reason: error.reason)
+    } catch {
+      throw .damaged(object: name, reason: "\(error)")
+    }
+    guard body.previous == position.hash else {
+      // It opened, so a device of the account wrote it here, after another past than ours.
+      throw .rolledBack(object: name)
+    }
+    return LogSegment(
+      position: LogPosition(sequence: sequence, hash: Self.hash(stored)), device: body.device,
+      changes: body.changes)
+  }
+
+  // MARK: - Writing the log
+
+  /// Puts changes as the segment after `position`, all of them or nothing; nil when another device
+  /// was first. The chunks that they name must be durable before.
+  ///
+  /// When the backend does not answer, what it holds is looked at; only if that fails too is it
+  /// unknown whether the segment is there. Then read the log: a segment of one's own device after
+  /// `position` is this one.
+  package func commit(_ changes: LogChanges, after position: LogPosition, device: DeviceID)
+    async throws(RemoteError) -> LogPosition?
+  {
+    let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
+    guard !overflow else { throw .tooLarge("the log") }
+    guard changes.upserts.count + changes.removals.count <= RecordLimits.records else {
+      throw .tooLarge("a change of \(changes.upserts.count + changes.removals.count) items")
+    }
+    let body = SegmentBody(previous: position.hash, device: device, changes: changes).encoded()
+    let stored = ObjectHeader.segment.bytes + keys.log.seal(body, associated(sequence))
+    guard body.count <= RemoteLimits.segmentBody, stored.count <= RemoteLimits.segment else {
+      throw .tooLarge("a change of \(body.count) bytes of metadata")
+    }
+    let name = ObjectName.segment(incarnation, sequence)
+    let isOurs = try await putOnce(name, stored, readBack: RemoteLimits.segment)
+    return isOurs ? LogPosition(sequence: sequence, hash: Self.hash(stored)) : nil
+  }
+
+  /// Puts an object that nobody else can make byte for byte, and finds out whether it is there even
+  /// when the store's answer was lost, or was given to a repeated call.
+  func putOnce(_ name: String, _ bytes: [UInt8], readBack limit: Int)
+    async throws(RemoteError) -> Bool
+  {
+    var failure: RemoteError?
+    do throws(StoreError) {
+      if try await store.putIfAbsent(name, bytes) { return true }
+    } catch .unavailable(let text) {
+      failure = .store(.unavailable(text))
+    } catch {
+      throw RemoteError(error)
+    }
+    do throws(StoreError) {
+      return try await store.get(name, range: 0..<UInt64(limit) + 1) == bytes
+    } catch {
+      throw failure ?? RemoteError(error)
+    }
+  }
+
+  private func associated(_ sequence: UInt64) -> AssociatedData {
+    var result = AssociatedData("log")
+    result.append(incarnation.bytes)
+    result.append(sequence)
+    result.append(Array(id.description.utf8))
+    return result
+  }
+
+  static func hash(_ stored: [UInt8]) -> [UInt8] { Array(SHA256.hash(data: stored)) }
+}

@@ -1,0 +1,72 @@
+package import Backend
+package import SystemPackage
+
+/// Why the account's data could not be read or written.
+package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
+  /// The backend failed; it is intact as far as is known.
+  case store(StoreError)
+  /// The backend at this place holds no account.
+  case noAccount(String)
+  case wrongSecret
+  /// The text is no secret; the reason says why.
+  case badSecret(String)
+  /// An object was written by a newer release.
+  case newerFormat(object: String, version: UInt32)
+  /// An object is not what the account's devices wrote. Nothing of it was used.
+  case damaged(object: String, reason: String)
+  /// The log is not the one that this device knows: the backend went back to an earlier state.
+  case rolledBack(object: String)
+  /// A file got shorter while it was read.
+  case changedWhileReading
+  /// A local file could not be read.
+  case file(Errno)
+  /// The changes do not fit into one segment.
+  case tooLarge(String)
+  /// The caller's own lookup of known chunks failed.
+  case lookup(String)
+  case cancelled
+
+  package var description: String {
+    switch self {
+    case .store(let error): error.description
+    case .noAccount(let place): "there is no account at \(place)"
+    case .wrongSecret: "the secret is not the one of this account"
+    case .badSecret(let reason): "that is no account secret: \(reason)"
+    case .newerFormat(let object, let version):
+      "\(object) has format \(version), which a newer release of ubiquityfs wrote; update this one"
+    case .damaged(let object, let reason):
+      "\(object) in the backend is damaged: \(reason); restore it from a copy of the backend"
+    case .rolledBack(let object):
+      "\(object) in the backend is not what this device has seen there: the backend was set back; "
+        + "restore its newest copy"
+    case .changedWhileReading: "the file was changed while it was read"
+    case .file(let code): "the file could not be read: \(code)"
+    case .tooLarge(let what): "\(what) is too large"
+    case .lookup(let text): text
+    case .cancelled: "it was cancelled"
+    }
+  }
+
+  /// Whether the same call may succeed later without anything being repaired.
+  package var isTransient: Bool {
+    switch self {
+    case .store(.offline), .store(.unavailable), .store(.cancelled), .changedWhileReading,
+      .cancelled:
+      true
+    default: false
+    }
+  }
+
+  init(_ error: StoreError) { self = error == .cancelled ? .cancelled : .store(error) }
+}
+
+/// Runs a call of the store and gives its failure as the account's.
+func storing<Answer>(
+  _ call: () async throws(StoreError) -> Answer
+) async throws(RemoteError) -> Answer {
+  do throws(StoreError) {
+    return try await call()
+  } catch {
+    throw RemoteError(error)
+  }
+}

@@ -1,0 +1,115 @@
+internal import CZstd
+@preconcurrency internal import Crypto
+
+/// What a sealed thing is, where it belongs, and in which format: it opens nowhere else.
+struct AssociatedData {
+  private(set) var bytes: [UInt8]
+
+  init(_ label: String) {
+    bytes = Array("ubiquityfs \(label)".utf8) + [0]
+    append(ObjectHeader.version)
+  }
+
+  mutating func append(_ part: [UInt8]) { bytes += part }
+
+  mutating func append(_ number: some FixedWidthInteger) {
+    withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
+  }
+}
+
+/// Why sealed bytes did not open.
+struct SealError: Error {
+  let reason: String
+}
+
+/// Compresses and encrypts: AES-256-GCM with a random nonce over one byte that says how the rest is
+/// stored, and the rest. Stored as nonce (12), ciphertext, tag (16).
+struct SealingKey: Sendable {
+  private let key: SymmetricKey
+
+  static let overhead = 29
+  private static let raw: UInt8 = 0
+  private static let compressed: UInt8 = 1
+  private static let level: Int32 = 1
+
+  init(_ key: SymmetricKey) { self.key = key }
+
+  func seal(_ plain: UnsafeRawBufferPointer, _ associated: AssociatedData) -> [UInt8] {
+    let payload = Self.pack(plain)
+    do {
+      let box = try AES.GCM.seal(payload, using: key, authenticating: associated.bytes)
+      var result: [UInt8] = []
+      result.reserveCapacity(payload.count + 28)
+      result.append(contentsOf: box.nonce)
+      result.append(contentsOf: box.ciphertext)
+      result.append(contentsOf: box.tag)
+      return result
+    } catch {
+      preconditionFailure("AES-GCM refuses a key and nonce of its own making: \(error)")
+    }
+  }
+
+  func seal(_ plain: [UInt8], _ associated: AssociatedData) -> [UInt8] {
+    plain.withUnsafeBytes { seal($0, associated) }
+  }
+
+  /// Opens what `seal` made, to at most `limit` bytes: what is damaged must not fill the memory.
+  func open(_ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, limit: Int)
+    throws(SealError) -> [UInt8]
+  {
+    guard sealed.count >= Self.overhead else { throw SealError(reason: "it is cut short") }
+    let payload: [UInt8]
+    do {
+      let box = try AES.GCM.SealedBox(
+        nonce: AES.GCM.Nonce(data: sealed.prefix(12)),
+        ciphertext: sealed.dropFirst(12).dropLast(16), tag: sealed.suffix(16))
+      payload = Array(try AES.GCM.open(box, using: key, authenticating: associated.bytes))
+    } catch {
+      throw SealError(reason: "its seal is broken")
+    }
+    switch payload.first {
+    case Self.raw:
+      guard payload.count - 1 <= limit else { throw SealError(reason: "it is too long") }
+      return Array(payload.dropFirst())
+    case Self.compressed:
+      return try Self.unpack(payload, limit: limit)
+    default:
+      throw SealError(reason: "it is stored in an unknown way")
+    }
+  }
+
+  private static func pack(_ plain: UnsafeRawBufferPointer) -> [UInt8] {
+    let bound = ZSTD_compressBound(plain.count)
+    let small = [UInt8](unsafeUninitializedCapacity: bound + 1) { buffer, filled in
+      let room = UnsafeMutableRawBufferPointer(
+        rebasing: UnsafeMutableRawBufferPointer(buffer)[1...])
+      let count = ZSTD_compress(room.baseAddress, room.count, plain.baseAddress, plain.count, level)
+      guard ZSTD_isError(count) == 0, count < plain.count else {
+        filled = 0
+        return
+      }
+      buffer.initializeElement(at: 0, to: compressed)
+      filled = count + 1
+    }
+    return small.isEmpty ? [raw] + plain : small
+  }
+
+  private static func unpack(_ payload: [UInt8], limit: Int) throws(SealError) -> [UInt8] {
+    let result: [UInt8]? = payload.withUnsafeBytes { bytes in
+      let frame = UnsafeRawBufferPointer(rebasing: bytes[1...])
+      // "Unknown" and "error" are the two greatest numbers, and so above every limit.
+      let size = ZSTD_getFrameContentSize(frame.baseAddress, frame.count)
+      guard size <= UInt64(limit) else { return nil }
+      var isWhole = false
+      let plain = [UInt8](unsafeUninitializedCapacity: Int(size)) { buffer, filled in
+        let count = ZSTD_decompress(buffer.baseAddress, Int(size), frame.baseAddress, frame.count)
+        guard ZSTD_isError(count) == 0, count == Int(size) else { return }
+        filled = count
+        isWhole = true
+      }
+      return isWhole ? plain : nil
+    }
+    guard let result else { throw SealError(reason: "it does not decompress") }
+    return result
+  }
+}

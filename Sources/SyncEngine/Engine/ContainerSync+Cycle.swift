@@ -1,0 +1,235 @@
+internal import Catalog
+internal import ContentStore
+internal import Coordination
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// One cycle: read, plan, apply, commit, send, until nothing differs.
+extension ContainerSync {
+  /// A cycle that goes round this often is answering itself; it yields to the next one.
+  private static let roundLimit = 200
+
+  func synchronize() async throws(SyncFailure) -> CycleResult {
+    do throws(CycleFailure) {
+      let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+      reserved = []
+      for _ in 0..<Self.roundLimit {
+        guard !Task.isCancelled else { throw CycleFailure.cancelled }
+        try await pull(remote)
+        switch try await round(remote) {
+        case .settled: return .settled
+        case .waiting: return .waiting
+        case .again: continue
+        }
+      }
+      return .waiting
+    } catch {
+      throw error.asSyncFailure
+    }
+  }
+
+  private enum Round {
+    case settled
+    case again
+    case waiting
+  }
+
+  /// Folds what the log has beyond the catalog's position.
+  private func pull(_ remote: RemoteContainer) async throws(CycleFailure) {
+    while true {
+      let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+      let segments = try await remotely { () throws(RemoteError) in
+        try await remote.segments(after: position)
+      }
+      guard !segments.isEmpty else { return }
+      for segment in segments {
+        try local { () throws(Errno) in
+          try coordinator.catalog.fold(segment.changes, to: segment.position)
+        }
+      }
+    }
+  }
+
+  private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
+    // What is planned stands on this state of the log, and is committed right after it or not at all.
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    let items = try local { () throws(Errno) in try gather() }
+    guard !items.isEmpty else {
+      // Chunks of contents that changed again before they were committed: garbage, not ours to tell.
+      unannounced = []
+      staged = [:]
+      dropStagings(except: [])
+      return .settled
+    }
+    let planner = Planner(
+      device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved)
+    let plan = try local { () throws(Errno) in try planner.plan(items) }
+    logger.trace(
+      """
+      plan for \(items.count) items: \(plan.local) here; \(plan.upserts.count) upserts, \
+      \(plan.removals.count) removals; \(plan.uploads.count) uploads; \(plan.deferred.count) wait
+      """)
+
+    guard let replacements = try await stageReplacements(plan, remote) else { return .again }
+    if !plan.local.isEmpty {
+      guard try await apply(plan, replacements) else { return .again }
+      if plan.isPreliminary { return .again }
+    }
+    if !plan.upserts.isEmpty || !plan.removals.isEmpty || !plan.versions.isEmpty {
+      guard try await commit(plan, to: remote, after: position) else { return .again }
+    }
+    if !plan.uploads.isEmpty, try await upload(plan.uploads, to: remote) { return .again }
+    let left = try local { () throws(Errno) in try coordinator.catalog.differing() }
+    guard !left.isEmpty else { return .again }
+    // Whatever is left waits for a close, unless this round moved something.
+    let hasMoved = !plan.local.isEmpty || !plan.upserts.isEmpty || !plan.removals.isEmpty
+    return hasMoved ? .again : .waiting
+  }
+
+  /// The items in which the trees differ, each as it is in all three.
+  private func gather() throws(Errno) -> [ItemID: ItemTrees] {
+    let catalog = coordinator.catalog
+    var result: [ItemID: ItemTrees] = [:]
+    for id in try catalog.differing() {
+      var trees = ItemTrees(
+        base: try catalog.base(id), remote: try catalog.remote(id),
+        stamp: try catalog.dirtyStamp(id))
+      if let item = try catalog.local(id) {
+        trees.local = LocalSide(
+          record: item.record, size: item.inode.size,
+          edited: item.isEdited ? edited(item) : nil,
+          stamp: item.stamp,
+          isBusy: coordinator.isOpenForWriting(item.inode.number)
+            || (damaged[id] != nil && damaged[id] == trees.remote?.content?.id))
+        trees.stamp = item.stamp
+      }
+      result[id] = trees
+    }
+    return result
+  }
+
+  private func edited(_ item: LocalItem) -> EditedContent {
+    if let known = staged[item.inode.item], known.isStill(item.inode) {
+      return EditedContent(version: known.version, manifest: known.manifest)
+    }
+    let announced = StagedContent(
+      version: .random(), inode: item.inode, manifest: item.inode.size == 0 ? .empty : nil)
+    staged[item.inode.item] = announced
+    return EditedContent(version: announced.version, manifest: announced.manifest)
+  }
+
+  // MARK: Local
+
+  /// Applies the plan's local half. False: something changed meanwhile; plan again.
+  private func apply(_ plan: Plan, _ replacements: [ItemID: UInt64]) async throws(CycleFailure)
+    -> Bool
+  {
+    let coordinator = coordinator
+    let operations = plan.local.map { operation -> LocalOperation in
+      guard case .upsert(let record, content: .placeholder, let stamp) = operation,
+        let generation = replacements[record.id]
+      else { return operation }
+      return .upsert(record, content: .staged(generation: generation), stamp: stamp)
+    }
+    do throws(ApplyFailure) {
+      let result = try coordinator.catalog.apply(
+        operations, isOpen: { coordinator.isOpen($0) },
+        isOpenForWriting: { coordinator.isOpenForWriting($0) })
+      for item in replacements.keys { stagings[item] = nil }
+      coordinator.invalidate(result.invalidations)
+      discard(result.obsolete)
+      fetchArrivals(operations)
+      return true
+    } catch {
+      logger.trace("not applied: \(error)")
+      switch error {
+      case .changed, .busy:
+        return false
+      case .occupied(let link):
+        // A name that something has which syncs is the planner's to settle, next time round.
+        let isOrdinary = try local { () throws(Errno) in
+          try coordinator.catalog.localChild(link.parent, link.name) != nil
+        }
+        guard isOrdinary || reserved.insert(link).inserted else {
+          throw .local("“\(link.name)” cannot be placed: its name is taken")
+        }
+        return false
+      case .notEmpty(let id):
+        throw .local("the directory \(id) is gone elsewhere and is not empty here")
+      case .system(let errno):
+        throw .local("a remote change cannot be applied here: \(errno)")
+      }
+    }
+  }
+
+  /// Unlinks content files once no row names them, durably: the other order could leave a row whose
+  /// bytes are gone.
+  private func discard(_ keys: [ContentKey]) {
+    guard !keys.isEmpty else { return }
+    let content = coordinator.content
+    coordinator.catalog.afterDurableCommit {
+      for key in keys { try? content.remove(key) }
+    }
+  }
+
+  // MARK: Remote
+
+  /// Puts the plan's remote half into the log. False: another device was first.
+  private func commit(
+    _ plan: Plan, to remote: RemoteContainer, after position: LogPosition
+  ) async throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    let changes = LogChanges(
+      upserts: plan.upserts, removals: plan.removals, chunks: unannounced)
+    var newPosition = position
+    if !changes.isEmpty {
+      guard
+        try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
+      else {
+        throw .local("the changes of this device do not fit the log; nothing was sent")
+      }
+      let committed = try await remotely { () throws(RemoteError) in
+        try await remote.commit(changes, after: position, device: device)
+      }
+      guard let committed else { return false }
+      newPosition = committed
+    }
+    FaultPoint.reach("sync.committed")
+    var versions: [ItemID: UploadedContent] = [:]
+    for (id, version) in plan.versions {
+      guard let content = staged[id] else { continue }
+      versions[id] = UploadedContent(
+        version: version, generation: content.generation, size: content.size,
+        modified: content.modified, changed: content.changed)
+    }
+    let settled = plan.settled
+    let undecided = plan.undecided
+    try local { () throws(Errno) in
+      try catalog.committed(
+        changes, to: newPosition, stamps: settled, versions: versions, undecided: undecided)
+    }
+    unannounced = []
+    for id in plan.versions.keys { staged[id] = nil }
+    return true
+  }
+
+  // MARK: Errors
+
+  func remotely<Result>(_ body: () async throws(RemoteError) -> Result) async throws(CycleFailure)
+    -> Result
+  {
+    do throws(RemoteError) { return try await body() } catch { throw .remote(error) }
+  }
+
+  /// A failure of this device's own disk stops the cycle like one of the backend, and says so.
+  func local<Result>(_ body: () throws(Errno) -> Result) throws(CycleFailure) -> Result {
+    do throws(Errno) {
+      return try body()
+    } catch {
+      throw .local("the catalog of this device cannot be used: \(error)")
+    }
+  }
+}

@@ -1,0 +1,245 @@
+internal import Catalog
+package import Coordination
+internal import Dispatch
+package import Logging
+package import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// Keeps a container and its log in the backend the same.
+///
+/// One cycle at a time: read the log to its head, plan, apply to the mount, commit to the log, send
+/// content, and again until nothing differs. Everything it knows between two cycles can be found
+/// out anew from the three trees, so a cycle may stop anywhere. It meets the file system only in
+/// the coordinator. An actor; never awaited by a request of the kernel.
+package actor ContainerSync {
+  nonisolated let coordinator: ContainerCoordinator
+  nonisolated let link: RemoteLink
+  package nonisolated let fetcher: ContentFetcher
+  nonisolated let device: Model.DeviceID
+  nonisolated let settings: SyncSettings
+  nonisolated let logger: Logger
+  nonisolated let signals: SyncSignals
+  nonisolated let transfers = TransferBoard()
+
+  var policy: ContentPolicy
+  /// Edited contents that are announced or up, and not yet in the log.
+  var staged: [ItemID: StagedContent] = [:]
+  /// Chunks that are durable in the backend and that no segment has told of yet.
+  var unannounced: [ChunkLocation] = []
+  /// Names that items have which do not sync; of one cycle.
+  var reserved: Set<Link> = []
+  /// Newer contents that are here whole and wait to be switched to.
+  var stagings: [ItemID: Staging] = [:]
+  /// Versions that are damaged in the backend: left alone until they change or someone asks again.
+  var damaged: [ItemID: VersionID] = [:]
+  var cycle: Task<CycleResult, Never>?
+  private var tasks: [Task<Void, Never>] = []
+  private var isStopped = false
+  /// What kept the last cycle from finishing, for `status`.
+  private var lastError: String?
+
+  package init(
+    coordinator: ContainerCoordinator, link: RemoteLink, device: Model.DeviceID,
+    policy: ContentPolicy = .onDemand, settings: SyncSettings = SyncSettings(), logger: Logger
+  ) {
+    self.coordinator = coordinator
+    self.link = link
+    self.device = device
+    self.policy = policy
+    self.settings = settings
+    self.logger = logger
+    self.signals = SyncSignals()
+    self.fetcher = ContentFetcher(coordinator: coordinator, remote: link)
+  }
+
+  // MARK: Life
+
+  /// Begins to watch both sides. Call it once.
+  package func start() {
+    let signals = signals
+    coordinator.setFetcher(fetcher)
+    coordinator.setTransferReporter(self)
+    coordinator.catalog.setChangeObserver { signals.changedHere() }
+    coordinator.setWriterClosedObserver { signals.changedHere() }
+    tasks = [
+      Task { await self.watchSignals() },
+      Task { await self.watchNews() },
+      Task { await self.poll() },
+    ]
+    signals.look()
+  }
+
+  /// Ends all work and waits for the running cycle. What is not up stays marked in the catalog.
+  package func stop() async {
+    isStopped = true
+    coordinator.catalog.setChangeObserver(nil)
+    coordinator.setWriterClosedObserver(nil)
+    for task in tasks { task.cancel() }
+    signals.finish()
+    cycle?.cancel()
+    _ = await cycle?.value
+    for task in tasks { await task.value }
+    fetcher.stop()
+    coordinator.setFetcher(nil)
+    coordinator.setTransferReporter(nil)
+  }
+
+  /// Looks at both sides now, without waiting for it.
+  package nonisolated func trigger() { signals.look() }
+
+  package func setPolicy(_ policy: ContentPolicy) {
+    self.policy = policy
+    if policy == .greedy { fetchEverything() }
+  }
+
+  // MARK: Waiting for it
+
+  /// Returns when everything that was written here before the call is in the backend, and everything
+  /// that the backend held at the call is applied here.
+  package func sync(timeout: Duration? = nil) async throws(SyncFailure) {
+    let deadline = timeout.map { ContinuousClock.now + $0 }
+    var pause: Duration = .milliseconds(20)
+    damaged = [:]
+    while true {
+      guard !isStopped else { throw .stopped }
+      guard link.isReachable else { throw .offline }
+      let result = await runCycle(freshly: true)
+      switch result {
+      case .settled:
+        if policy == .greedy, fetcher.activeCount > 0 { break }
+        await kernelKnows()
+        return
+      case .waiting:
+        // What waits for a close comes by waiting; what cannot be read does not.
+        if let error = transfers.errors().first { throw .failed(error) }
+      case .failed(let failure): throw failure
+      }
+      if let deadline, ContinuousClock.now >= deadline {
+        throw .timedOut(
+          "not everything is in sync yet; see what is pending with: ubiquityfs status")
+      }
+      try? await Task.sleep(for: pause)
+      pause = min(pause * 2, .seconds(1))
+      if Task.isCancelled { throw .stopped }
+    }
+  }
+
+  /// So that a program that starts after `sync` returned sees what was applied.
+  private func kernelKnows() async {
+    let coordinator = coordinator
+    await withCheckedContinuation { done in
+      DispatchQueue.global().async {
+        coordinator.waitForKernel()
+        done.resume()
+      }
+    }
+  }
+
+  package func status() -> SyncStatus {
+    let catalog = coordinator.catalog
+    return SyncStatus(
+      pendingUploads: (try? catalog.dirtyCount()) ?? 0,
+      pendingDownloads: fetcher.activeCount,
+      conflicts: (try? catalog.conflictCount()) ?? 0,
+      errors: [lastError].compactMap(\.self) + transfers.errors())
+  }
+
+  // MARK: Cycles
+
+  enum CycleResult: Sendable {
+    /// Local, base and remote are equal.
+    case settled
+    /// Something waits for a program to close a file.
+    case waiting
+    case failed(SyncFailure)
+  }
+
+  /// Runs a cycle, or joins the one that runs. `freshly`: one that began after this call.
+  func runCycle(freshly: Bool) async -> CycleResult {
+    if let running = cycle {
+      let result = await running.value
+      if !freshly { return result }
+      if let next = cycle, next != running { return await next.value }
+    }
+    guard !isStopped else { return .failed(.stopped) }
+    let task = Task { await self.performCycle() }
+    cycle = task
+    let result = await task.value
+    if cycle == task { cycle = nil }
+    return result
+  }
+
+  private func performCycle() async -> CycleResult {
+    guard link.isReachable else { return .failed(.offline) }
+    do throws(SyncFailure) {
+      let result = try await synchronize()
+      if case .settled = result { fetchMissed() }
+      lastError = nil
+      return result
+    } catch {
+      if error != .offline, error != .stopped {
+        if lastError != error.description { logger.error("sync: \(error)") }
+        lastError = error.description
+      }
+      return .failed(error)
+    }
+  }
+
+  // MARK: Watching
+
+  private func watchSignals() async {
+    var retry: Duration = .seconds(1)
+    for await signal in signals.stream {
+      if signal == .changedHere { await waitForQuiet() }
+      guard !Task.isCancelled else { return }
+      switch await runCycle(freshly: true) {
+      case .settled:
+        retry = .seconds(1)
+      case .waiting:
+        // Its close tells us; this is for what closes without telling, such as a mapping.
+        signals.lookLater(after: .seconds(2))
+      case .failed(.offline), .failed(.stopped):
+        break
+      case .failed:
+        signals.lookLater(after: retry)
+        retry = min(retry * 2, .seconds(60))
+      }
+    }
+  }
+
+  /// Waits until programs pause, so that a copy goes up in one piece and not in fifty.
+  private func waitForQuiet() async {
+    let start = ContinuousClock.now
+    while !Task.isCancelled {
+      let quiet = signals.quietSince()
+      if quiet >= settings.debounce || ContinuousClock.now - start >= settings.longestWait {
+        return
+      }
+      try? await Task.sleep(for: settings.debounce - quiet)
+    }
+  }
+
+  private func watchNews() async {
+    var wait: Duration = .seconds(1)
+    while !Task.isCancelled {
+      do throws(RemoteError) {
+        let remote = try await link.container()
+        wait = .seconds(1)
+        for await _ in remote.news() { signals.look() }
+      } catch {
+        logger.debug("no news from the backend: \(error)")
+      }
+      try? await Task.sleep(for: wait)
+      wait = min(wait * 2, .seconds(30))
+    }
+  }
+
+  private func poll() async {
+    while !Task.isCancelled {
+      try? await Task.sleep(for: settings.poll)
+      signals.look()
+    }
+  }
+}

@@ -1,0 +1,32 @@
+internal import Backend
+internal import Coordination
+internal import RemoteStore
+
+/// What ended a cycle before it was done.
+enum CycleFailure: Error {
+  case remote(RemoteError)
+  /// Of this device; the text says what happened.
+  case local(String)
+  case cancelled
+
+  var asSyncFailure: SyncFailure {
+    switch self {
+    case .remote(.store(.offline)): .offline
+    case .remote(.cancelled), .cancelled: .stopped
+    case .remote(let error): .failed(error.description)
+    case .local(let text): .failed(text)
+    }
+  }
+}
+
+extension FetchFailure {
+  init(_ error: RemoteError) {
+    switch error {
+    case .store(.offline): self = .offline
+    case .store(.unavailable): self = .stalled
+    case .store(.notFound): self = .notFound
+    case .cancelled, .store(.cancelled): self = .cancelled
+    default: self = .damaged(error.description)
+    }
+  }
+}

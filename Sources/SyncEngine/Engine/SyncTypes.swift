@@ -1,0 +1,58 @@
+package import Model
+
+/// Whether content comes when it is opened or as soon as it is known. Source: CONTRACT, mount
+/// option `policy`.
+package enum ContentPolicy: String, Sendable, CaseIterable {
+  case onDemand = "ondemand"
+  case greedy
+}
+
+package struct SyncSettings: Sendable {
+  /// How long nothing must change before changes go up.
+  package var debounce: Duration
+  /// How long changes that never pause wait at most.
+  package var longestWait: Duration
+  /// How often the log is looked at when nothing tells of news.
+  package var poll: Duration
+
+  package init(
+    debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),
+    poll: Duration = .seconds(20)
+  ) {
+    self.debounce = debounce
+    self.longestWait = longestWait
+    self.poll = poll
+  }
+}
+
+/// What a container's synchronisation is doing.
+package struct SyncStatus: Sendable, Hashable {
+  package var pendingUploads: Int
+  package var pendingDownloads: Int
+  package var conflicts: Int
+  package var errors: [String]
+
+  package init(pendingUploads: Int, pendingDownloads: Int, conflicts: Int, errors: [String]) {
+    self.pendingUploads = pendingUploads
+    self.pendingDownloads = pendingDownloads
+    self.conflicts = conflicts
+    self.errors = errors
+  }
+}
+
+package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
+  case offline
+  case timedOut(String)
+  /// The backend or the local disk; the text says what happened and what to do.
+  case failed(String)
+  case stopped
+
+  package var description: String {
+    switch self {
+    case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
+    case .timedOut(let what): "timed out: \(what)"
+    case .failed(let text): text
+    case .stopped: "the container is being closed"
+    }
+  }
+}

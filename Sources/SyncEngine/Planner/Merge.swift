@@ -1,0 +1,200 @@
+internal import Model
+
+/// Where an item is to be, on both sides, when the plan is done.
+struct Target {
+  /// Nil: it is to be gone.
+  var record: ItemRecord?
+  /// Local content gives way to the one that `record` names.
+  var replacesContent = false
+  /// The edited content that `record` commits.
+  var commits: EditedContent?
+  /// The content has to be up before the item can be settled.
+  var needsUpload = false
+  /// `record` is to be put into the log and is not yet to be shown here.
+  var isRemoteOnly = false
+  /// Nothing can be decided now: a program is writing, or the content is not up.
+  var isDeferred = false
+  /// A directory that is gone elsewhere and is kept here for what never leaves the device.
+  var isKeptLocally = false
+}
+
+/// The merge of one item, facet by facet: placement, content, attributes by key.
+///
+/// Pure. Only content against content is a conflict; of anything else that both sides changed, the
+/// side that commits second, the local one, has its way.
+struct Merge {
+  let device: DeviceID
+
+  func target(of trees: ItemTrees) -> Target {
+    switch (trees.local, trees.remote) {
+    case (nil, nil):
+      Target(record: nil)
+    case (nil, let remote?):
+      removedHere(base: trees.base, remote: remote)
+    case (let local?, nil):
+      missingRemotely(local: local, base: trees.base)
+    case (let local?, let remote?):
+      both(local: local, base: trees.base, remote: remote)
+    }
+  }
+
+  /// New elsewhere, or removed here. An edit elsewhere that the removal did not know beats it.
+  private func removedHere(base: ItemRecord?, remote: ItemRecord) -> Target {
+    let known = Set((base?.conflicts ?? []).map(\.id))
+    guard let base, base.content?.id == remote.content?.id,
+      remote.conflicts.allSatisfy({ known.contains($0.id) })
+    else { return Target(record: remote, replacesContent: true) }
+    return Target(record: nil)
+  }
+
+  /// New here, or removed elsewhere. An edit here that the removal did not know beats it.
+  private func missingRemotely(local: LocalSide, base: ItemRecord?) -> Target {
+    if base != nil, local.edited == nil { return Target(record: nil) }
+    guard !local.isBusy else { return Target(record: local.record, isDeferred: true) }
+    return withLocalContent(local, in: local.record, parent: base?.content?.id)
+  }
+
+  private func both(local: LocalSide, base: ItemRecord?, remote: ItemRecord) -> Target {
+    var merged = attributes(local: local, base: base, remote: remote)
+    merged.links = placement(local: local.record.links, base: base?.links, remote: remote.links)
+    guard remote.kind == .file else { return Target(record: merged) }
+
+    merged.conflicts = remote.conflicts
+    guard let edited = local.edited else {
+      merged.content = remote.content
+      let isNews = remote.content?.id != local.record.content?.id
+      if isNews {
+        if local.isBusy { return Target(record: merged, isDeferred: true) }
+        merged.modified = remote.modified
+      }
+      return Target(record: merged, replacesContent: isNews)
+    }
+
+    // What this device announced itself and could not note any more is no other content.
+    let isOwn =
+      remote.content.map {
+        $0.id == edited.version || ($0.manifest == nil && $0.device == device)
+      } ?? true
+    let isConflict = base?.content?.id != remote.content?.id && !isOwn
+    if local.isBusy {
+      // Its other facets may go on; its content is as it was.
+      merged.content = remote.content
+      merged.modified = remote.modified
+      return Target(record: merged, needsUpload: true, isDeferred: isConflict)
+    }
+    guard isConflict, let remoteContent = remote.content else {
+      if edited.manifest == nil, remote.content?.manifest != nil {
+        // Announcing it would take from others a content that they can read, for one that they
+        // cannot: a changed content is in the log when it is up. Only a new file is announced.
+        merged.content = remote.content
+        merged.modified = remote.modified
+        return Target(record: merged, needsUpload: true)
+      }
+      merged.modified = local.record.modified
+      return withLocalContent(local, in: merged, parent: remote.content?.id)
+    }
+    return conflict(
+      local: local, edited: edited, remote: remote, remoteContent: remoteContent, merged: merged)
+  }
+
+  /// Two contents that did not know of each other. The one modified later becomes current, the
+  /// other is kept as a conflict version. Source: CONTRACT, "Conflicts".
+  private func conflict(
+    local: LocalSide, edited: EditedContent, remote: ItemRecord, remoteContent: ContentVersion,
+    merged: ItemRecord
+  ) -> Target {
+    guard let manifest = edited.manifest else {
+      return Target(record: merged, needsUpload: true, isDeferred: true)
+    }
+    var merged = merged
+    if remoteContent.manifest == manifest
+      || remote.conflicts.contains(where: { $0.manifest == manifest })
+    {
+      // The same bytes, or the loser of a conflict that the log holds already.
+      let isSame = remoteContent.manifest == manifest
+      merged.content = remoteContent
+      merged.modified = remote.modified
+      return Target(
+        record: merged, replacesContent: !isSame,
+        commits: isSame ? EditedContent(version: remoteContent.id, manifest: manifest) : nil)
+    }
+    let version = version(of: local, edited: edited, parent: remoteContent.parent)
+    // A content that is not up yet never wins: nobody could read it. Its device finds the conflict
+    // when it has sent it, and decides then.
+    let localWins =
+      remoteContent.manifest == nil
+      || (version.modified, version.id) > (remoteContent.modified, remoteContent.id)
+    // Either way the log holds both contents before anything changes here: were the base moved
+    // first and the device stopped then, nobody would know any more that there was a conflict.
+    var kept = remote
+    if localWins {
+      kept.content = version
+      kept.modified = local.record.modified
+      if remoteContent.manifest != nil { kept.conflicts.append(remoteContent) }
+    } else {
+      kept.conflicts.append(version)
+    }
+    return Target(record: kept, isRemoteOnly: true)
+  }
+
+  private func withLocalContent(
+    _ local: LocalSide, in record: ItemRecord, parent: VersionID?
+  ) -> Target {
+    guard record.kind == .file, let edited = local.edited else { return Target(record: record) }
+    var record = record
+    record.content = version(of: local, edited: edited, parent: parent)
+    return Target(record: record, commits: edited, needsUpload: edited.manifest == nil)
+  }
+
+  private func version(
+    of local: LocalSide, edited: EditedContent, parent: VersionID?
+  ) -> ContentVersion {
+    ContentVersion(
+      id: edited.version, parent: parent == edited.version ? nil : parent, device: device,
+      modified: local.record.modified, size: edited.manifest?.size ?? local.size,
+      manifest: edited.manifest)
+  }
+
+  // MARK: Facets that never conflict
+
+  private func attributes(
+    local: LocalSide, base: ItemRecord?, remote: ItemRecord
+  ) -> ItemRecord {
+    var merged = remote
+    let mine = local.record
+    guard let base else {
+      // Both have it and never agreed on it. What nobody touched here is as it is there.
+      guard local.stamp != nil else { return merged }
+      merged.modified = max(mine.modified, remote.modified)
+      merged.attributes.merge(mine.attributes) { remote, _ in remote }
+      return merged
+    }
+    func choose<Value: Equatable>(_ facet: KeyPath<ItemRecord, Value>) -> Value {
+      mine[keyPath: facet] == base[keyPath: facet]
+        ? remote[keyPath: facet] : mine[keyPath: facet]
+    }
+    merged.mode = choose(\.mode)
+    merged.isPackage = choose(\.isPackage)
+    merged.created = choose(\.created)
+    merged.target = choose(\.target)
+    if mine.modified != base.modified {
+      merged.modified =
+        remote.modified == base.modified ? mine.modified : max(mine.modified, remote.modified)
+    }
+    let keys = Set(mine.attributes.keys).union(remote.attributes.keys)
+    for key in keys where mine.attributes[key] != base.attributes[key] {
+      merged.attributes[key] = mine.attributes[key]
+    }
+    return merged
+  }
+
+  /// A single name is one value; of several, additions and removals merge.
+  private func placement(local: [Link], base: [Link]?, remote: [Link]) -> [Link] {
+    guard let base else { return remote }
+    if local == base { return remote }
+    if remote == base || (local.count <= 1 && remote.count <= 1) { return local }
+    let removed = Set(base).subtracting(local).union(Set(base).subtracting(remote))
+    let merged = Set(local).union(remote).subtracting(removed)
+    return merged.isEmpty ? local : merged.sorted()
+  }
+}

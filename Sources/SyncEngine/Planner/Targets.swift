@@ -1,0 +1,31 @@
+internal import Model
+
+/// The items that are planned, and where each is to be.
+struct Targets {
+  let items: [ItemID: ItemTrees]
+  private var targets: [ItemID: Target] = [:]
+
+  init(items: [ItemID: ItemTrees]) { self.items = items }
+
+  subscript(id: ItemID) -> Target? {
+    get { targets[id] }
+    set { targets[id] = newValue }
+  }
+
+  /// Sorted, so that a plan does not depend on the order of a hash table.
+  var ids: [ItemID] { targets.keys.sorted() }
+
+  var presentIDs: [ItemID] { ids.filter { targets[$0]?.record != nil } }
+
+  /// How many planned directories stand above an item; enough to put parents before children.
+  func depth(of record: ItemRecord) -> Int {
+    var depth = 0
+    var links = record.links
+    while let parent = links.first?.parent, depth < 10_000 {
+      depth += 1
+      guard let above = targets[parent]?.record ?? items[parent]?.local?.record else { break }
+      links = above.links
+    }
+    return depth
+  }
+}

@@ -1,0 +1,72 @@
+package import Model
+package import SystemPackage
+
+/// A content that was changed here and that the log does not hold yet.
+package struct EditedContent: Hashable, Sendable {
+  /// The version it is, or is going to be.
+  package var version: VersionID
+  /// Nil until its chunks are up.
+  package var manifest: Manifest?
+
+  package init(version: VersionID, manifest: Manifest?) {
+    self.version = version
+    self.manifest = manifest
+  }
+}
+
+/// An item as the mount shows it.
+package struct LocalSide: Hashable, Sendable {
+  /// `content` is the version shown; of an edited file it says nothing.
+  package var record: ItemRecord
+  package var size: UInt64
+  package var edited: EditedContent?
+  /// The dirty mark that the plan was made from; nil when nothing changed here.
+  package var stamp: UInt64?
+  /// A program has it open for writing: its content is nobody else's until it is closed.
+  package var isBusy: Bool
+
+  package init(
+    record: ItemRecord, size: UInt64 = 0, edited: EditedContent? = nil, stamp: UInt64? = nil,
+    isBusy: Bool = false
+  ) {
+    self.record = record
+    self.size = size
+    self.edited = edited
+    self.stamp = stamp
+    self.isBusy = isBusy
+  }
+}
+
+/// One item in the three trees. Nil: it is not in that tree.
+package struct ItemTrees: Hashable, Sendable {
+  /// What the mount shows.
+  package var local: LocalSide?
+  /// What local and remote last agreed on.
+  package var base: ItemRecord?
+  /// The log, folded.
+  package var remote: ItemRecord?
+  /// The dirty mark of an item that is gone here.
+  package var stamp: UInt64?
+
+  package init(
+    local: LocalSide? = nil, base: ItemRecord? = nil, remote: ItemRecord? = nil,
+    stamp: UInt64? = nil
+  ) {
+    self.local = local
+    self.base = base
+    self.remote = remote
+    self.stamp = stamp ?? local?.stamp
+  }
+}
+
+/// The rest of the trees, where local, base and remote agree, for names and parents.
+package protocol TreeView {
+  func localRecord(_ item: ItemID) throws(Errno) -> ItemRecord?
+  func remoteRecord(_ item: ItemID) throws(Errno) -> ItemRecord?
+  func localChild(of parent: ItemID, named name: ItemName) throws(Errno) -> ItemID?
+  func remoteChild(of parent: ItemID, named name: ItemName) throws(Errno) -> ItemID?
+  func localChildren(of parent: ItemID) throws(Errno) -> [ItemID]
+  func remoteChildren(of parent: ItemID) throws(Errno) -> [ItemID]
+  /// Whether a directory holds anything that never leaves the device.
+  func hasExcludedChildren(of parent: ItemID) throws(Errno) -> Bool
+}

@@ -1,0 +1,188 @@
+internal import Catalog
+internal import ContentStore
+internal import Coordination
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// A newer content that is here whole, beside the one that is shown.
+struct Staging {
+  let version: VersionID
+  let generation: UInt64
+}
+
+/// Content that comes without being opened: newer versions of what is local, and what is pinned or
+/// wanted greedily.
+extension ContainerSync {
+  /// Brings the newer content of files whose older one is here, beside it, so that the mount goes
+  /// from one whole content to the other and a device that loses its backend has the older one.
+  ///
+  /// Gives the generation of each that is ready; what was brought is kept for the next round when the
+  /// plan could not be applied. Nil: plan again. A newer content is damaged in the backend: the
+  /// older one stays, says so, and holds up no other; or a program wrote to the older one meanwhile.
+  func stageReplacements(_ plan: Plan, _ remote: RemoteContainer) async throws(CycleFailure)
+    -> [ItemID: UInt64]?
+  {
+    var result: [ItemID: UInt64] = [:]
+    for item in plan.replaced {
+      guard let found = try local({ () throws(Errno) in try coordinator.catalog.local(item) }),
+        found.inode.kind == .file, found.inode.content == .local, found.inode.size > 0,
+        let wanted = plan.record(of: item)?.content, let manifest = wanted.manifest,
+        manifest.size > 0
+      else { continue }
+      if let ready = stagings[item], ready.version == wanted.id {
+        result[item] = ready.generation
+        continue
+      }
+      let generation = coordinator.catalog.nextGeneration()
+      let key = ContentKey(item: item, generation: generation)
+      do throws(CycleFailure) {
+        try await fill(key, with: manifest, from: found, remote)
+        guard try isUntouched(found) else {
+          // Chunks were copied from a file that was being written: they may be neither version's.
+          try? coordinator.content.remove(key)
+          return nil
+        }
+        result[item] = generation
+        stagings[item] = Staging(version: wanted.id, generation: generation)
+        transfers.ended(found.inode.number)
+      } catch {
+        try? coordinator.content.remove(key)
+        guard case .remote(.damaged(let object, let reason)) = error else { throw error }
+        let text = "the newer content in \(object) is damaged: \(reason)"
+        logger.error("item \(found.inode.number): \(text)")
+        transfers.ended(found.inode.number, error: text)
+        damaged[item] = wanted.id
+        // The rest is planned anew around it: it stays where it is, and so does what it is in.
+        return nil
+      }
+    }
+    dropStagings(except: Set(plan.replaced))
+    return result
+  }
+
+  /// Whether nothing can have written to the file since it was looked at. Who wrote and closed moved
+  /// its change time; who has not closed yet is still counted.
+  private func isUntouched(_ found: LocalItem) throws(CycleFailure) -> Bool {
+    guard !coordinator.isOpenForWriting(found.inode.number) else { return false }
+    let now = try local { () throws(Errno) in try coordinator.catalog.local(found.inode.item) }
+    return now?.inode.changed == found.inode.changed
+      && now?.inode.generation == found.inode.generation
+  }
+
+  /// Removes contents that were brought and are not wanted any more.
+  func dropStagings(except wanted: Set<ItemID>) {
+    for (item, staging) in stagings where !wanted.contains(item) {
+      try? coordinator.content.remove(ContentKey(item: item, generation: staging.generation))
+      stagings[item] = nil
+    }
+  }
+
+  /// Chunks that the older content has are copied from it; only the others are fetched.
+  private func fill(
+    _ key: ContentKey, with manifest: Manifest, from old: LocalItem, _ remote: RemoteContainer
+  ) async throws(CycleFailure) {
+    let content = coordinator.content
+    let oldKey = ContentKey(item: old.inode.item, generation: old.inode.generation)
+    var here: [ChunkID: (offset: UInt64, length: UInt32)] = [:]
+    if !old.isEdited, let chunks = old.record.content?.manifest?.chunks {
+      var offset: UInt64 = 0
+      for chunk in chunks {
+        here[chunk.id] = (offset, chunk.length)
+        offset += UInt64(chunk.length)
+      }
+    }
+    let partial: PartialContent
+    let source: OpenFile?
+    do throws(Errno) {
+      partial = try content.partial(key, size: manifest.size)
+      source = here.isEmpty ? nil : try content.open(oldKey, writable: false)
+    } catch {
+      throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+    }
+    var offset: UInt64 = 0
+    var missing: [(chunk: ChunkReference, offset: UInt64)] = []
+    for chunk in manifest.chunks {
+      defer { offset += UInt64(chunk.length) }
+      if let source, let place = here[chunk.id], place.length == chunk.length,
+        let bytes = try? source.read(count: Int(chunk.length), at: place.offset),
+        bytes.count == Int(chunk.length)
+      {
+        do throws(Errno) { try partial.write(bytes, at: offset) } catch {
+          throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+        }
+      } else {
+        missing.append((chunk, offset))
+      }
+    }
+    while !missing.isEmpty {
+      let batch = Array(missing.prefix(8))
+      missing.removeFirst(batch.count)
+      let locations = try local { () throws(Errno) in
+        try coordinator.catalog.chunkLocations(batch.map(\.chunk.id))
+      }
+      let wanted = batch.compactMap { locations[$0.chunk.id] }
+      guard wanted.count == batch.count else {
+        throw .local("the log does not say where the content of item \(old.inode.number) is")
+      }
+      let contents = try await remotely { () throws(RemoteError) in try await remote.read(wanted) }
+      for (part, bytes) in zip(batch, contents) {
+        do throws(Errno) { try partial.write(bytes, at: part.offset) } catch {
+          throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+        }
+      }
+    }
+    do throws(Errno) {
+      try partial.synchronize()
+    } catch {
+      throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+    }
+    content.dropPartial(key)
+  }
+
+  /// Starts to bring what has just arrived, where it is wanted before it is opened.
+  func fetchArrivals(_ operations: [LocalOperation]) {
+    for case .upsert(let record, content: .placeholder, _) in operations where record.kind == .file
+    {
+      guard let number = try? coordinator.catalog.inodeNumber(of: record.id),
+        let inode = try? coordinator.catalog.inode(number)
+      else { continue }
+      if policy == .greedy || coordinator.isPinned(inode) {
+        try? coordinator.startDownload(number)
+      }
+    }
+  }
+
+  /// Asks again for what is wanted here and did not come: at rest, so at most once a look.
+  func fetchMissed() {
+    guard fetcher.takeMissedBackground() else { return }
+    if policy == .greedy { return fetchEverything() }
+    let coordinator = coordinator
+    do throws(Errno) {
+      try coordinator.forEachBelow(.root) { inode in
+        guard inode.kind == .file, inode.content == .remote, coordinator.isPinned(inode) else {
+          return
+        }
+        try? coordinator.startDownload(inode.number)
+      }
+    } catch {
+      logger.debug("what is pinned cannot be looked for now: \(error)")
+    }
+  }
+
+  func fetchEverything() {
+    do throws(Errno) { try coordinator.startDownload(.root) } catch {
+      logger.debug("not everything can be fetched now: \(error)")
+    }
+  }
+}
+
+extension Plan {
+  /// The record that the plan gives an item here.
+  func record(of item: ItemID) -> ItemRecord? {
+    for case .upsert(let record, _, _) in local where record.id == item { return record }
+    return nil
+  }
+}

@@ -1,0 +1,16 @@
+package import Catalog
+package import Coordination
+
+extension ContainerSync: TransferReporting {
+  package nonisolated func transfer(of number: InodeNumber) -> TransferState {
+    var state = TransferState(
+      isDownloading: fetcher.isActive(number), downloadingError: fetcher.error(of: number))
+    if let upload = transfers.upload(number) {
+      state.isUploading = upload.isActive
+      state.uploadingError = upload.error
+      state.percentUploaded =
+        upload.size == 0 ? 0 : Int(min(upload.done, upload.size) * 100 / upload.size)
+    }
+    return state
+  }
+}

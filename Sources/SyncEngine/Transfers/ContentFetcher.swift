@@ -1,0 +1,343 @@
+package import Catalog
+internal import ContentStore
+package import Coordination
+package import Model
+internal import Platform
+package import RemoteStore
+internal import SystemPackage
+
+/// Brings the content of placeholders, a read's own range at a time.
+///
+/// Any thread. The lock is a leaf: the catalog, the backend and completions are called without it.
+package final class ContentFetcher: ContentFetching, Sendable {
+  struct State {
+    var jobs: [InodeNumber: DownloadJob] = [:]
+    var errors: [InodeNumber: String] = [:]
+    var nextWaiter: UInt64 = 1
+    /// Whole contents that are wanted some time, in the order of asking.
+    var backlog: [InodeNumber] = []
+    var backgroundFetches = 0
+    /// Something of the backlog did not come, or could not come yet.
+    var missedBackground = false
+    var isStopped = false
+  }
+
+  let coordinator: ContainerCoordinator
+  let remote: any RemoteContent
+  /// How many contents of the backlog are fetched at a time.
+  static let backgroundLimit = 4
+  let state = Lock(State())
+  /// How many requests a file has on their way.
+  private static let requestLimit = 4
+  /// How long content that its device has not uploaded yet is waited for.
+  private let pendingLimit: UInt64
+  /// How long one answer of the backend is waited for.
+  private let answerLimit: Duration
+
+  package init(
+    coordinator: ContainerCoordinator, remote: any RemoteContent,
+    pendingLimit: Duration = .seconds(30), answerLimit: Duration = .seconds(60)
+  ) {
+    self.coordinator = coordinator
+    self.remote = remote
+    self.pendingLimit = UInt64(pendingLimit.components.seconds) * 1_000_000_000
+    self.answerLimit = answerLimit
+  }
+
+  package func fetch(
+    _ number: InodeNumber, range: Range<UInt64>,
+    completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
+  ) -> any FetchTicket {
+    fetch(number, range: range, isBackground: false, completion: completion)
+  }
+
+  func fetch(
+    _ number: InodeNumber, range: Range<UInt64>, isBackground: Bool,
+    completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
+  ) -> any FetchTicket {
+    enum Step { case open, pump, refuse }
+    let (waiter, step): (UInt64, Step) = state.withLock { state in
+      let waiter = state.nextWaiter
+      state.nextWaiter += 1
+      guard !state.isStopped else { return (waiter, .refuse) }
+      let request = DownloadJob.Request(
+        waiter: waiter, range: range, isBackground: isBackground, completion: completion)
+      let isNew = state.jobs[number] == nil
+      state.jobs[number, default: DownloadJob()].add(request)
+      return (waiter, isNew ? .open : .pump)
+    }
+    Task {
+      switch step {
+      case .open: await self.open(number)
+      case .pump: self.pump(number)
+      case .refuse: completion(.failure(.offline))
+      }
+    }
+    return Ticket(fetcher: self, number: number, waiter: waiter)
+  }
+
+  package func cancelBackgroundFetches(of number: InodeNumber) {
+    let waiters = state.withLock { state -> [DownloadJob.Waiter] in
+      state.backlog.removeAll { $0 == number }
+      return state.jobs[number]?.dropBackground() ?? []
+    }
+    for waiter in waiters { waiter.completion(.failure(.cancelled)) }
+    pump(number)
+  }
+
+  /// Answers every waiter with `.offline` and takes no more requests.
+  package func stop() {
+    let jobs = state.withLock { state -> [DownloadJob] in
+      state.isStopped = true
+      state.backlog = []
+      defer { state.jobs = [:] }
+      return Array(state.jobs.values)
+    }
+    for job in jobs { Self.fail(job, .offline) }
+  }
+
+  private struct Ticket: FetchTicket {
+    let fetcher: ContentFetcher
+    let number: InodeNumber
+    let waiter: UInt64
+
+    func cancel() { fetcher.cancel(waiter, of: number) }
+  }
+
+  private func cancel(_ waiter: UInt64, of number: InodeNumber) {
+    let completion = state.withLock {
+      state -> (@Sendable (Result<Void, FetchFailure>) -> Void)? in
+      guard var job = state.jobs[number] else { return nil }
+      defer { state.jobs[number] = job }
+      if let place = job.early.firstIndex(where: { $0.waiter == waiter }) {
+        return job.early.remove(at: place).completion
+      }
+      return job.waiters.removeValue(forKey: waiter)?.completion
+    }
+    completion?(.failure(.cancelled))
+  }
+
+  // MARK: A job's life
+
+  /// Finds out what the content is made of, then begins.
+  private func open(_ number: InodeNumber) async {
+    let deadline = monotonicNanoseconds() + pendingLimit
+    while true {
+      do throws(FetchFailure) {
+        switch try source(of: number) {
+        case .local:
+          finish(number, .success(()))
+          return
+        case .ready(let source):
+          state.withLock { state in
+            guard var job = state.jobs[number] else { return }
+            job.source = source
+            for request in job.early { job.add(request) }
+            job.early = []
+            state.jobs[number] = job
+          }
+          pump(number)
+          return
+        case .pending:
+          // The saving device made the item known before its content was up.
+          guard remote.isReachable else { throw FetchFailure.offline }
+          guard monotonicNanoseconds() < deadline else { throw FetchFailure.stalled }
+        }
+      } catch {
+        finish(number, .failure(error))
+        return
+      }
+      try? await Task.sleep(for: .milliseconds(100))
+    }
+  }
+
+  private enum Found {
+    case local
+    case pending
+    case ready(DownloadJob.Source)
+  }
+
+  private func source(of number: InodeNumber) throws(FetchFailure) -> Found {
+    do throws(Errno) {
+      let inode = try coordinator.catalog.inode(number)
+      guard inode.kind == .file, inode.content == .remote else { return .local }
+      guard let version = try coordinator.catalog.shownContent(of: number) else {
+        throw Errno.ioError
+      }
+      guard let manifest = version.manifest else { return .pending }
+      let key = ContentKey(item: inode.item, generation: inode.generation)
+      let partial = try coordinator.content.partial(key, size: manifest.size)
+      var offsets: [UInt64] = []
+      offsets.reserveCapacity(manifest.chunks.count)
+      var offset: UInt64 = 0
+      for chunk in manifest.chunks {
+        offsets.append(offset)
+        offset += UInt64(chunk.length)
+      }
+      return .ready(
+        DownloadJob.Source(
+          key: key, partial: partial, chunks: manifest.chunks, offsets: offsets))
+    } catch {
+      throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
+    }
+  }
+
+  /// Sends the next requests, and ends the job when nothing is left to do.
+  func pump(_ number: InodeNumber) {
+    enum Step {
+      case none
+      case satisfied([DownloadJob.Waiter])
+      case whole(DownloadJob.Source)
+      case batch([Int], DownloadJob.Source)
+    }
+    while true {
+      let step: Step = state.withLock { state in
+        guard var job = state.jobs[number], let source = job.source, !job.isFinishing else {
+          return .none
+        }
+        defer { state.jobs[number] = job }
+        let done = job.satisfied(isWhole: false)
+        if !done.isEmpty { return .satisfied(done) }
+        if job.requestsInFlight == 0, source.partial.isComplete {
+          job.isFinishing = true
+          return .whole(source)
+        }
+        guard job.requestsInFlight < Self.requestLimit else { return .none }
+        let batch = job.nextBatch()
+        guard batch.isEmpty else {
+          job.requestsInFlight += 1
+          return .batch(batch, source)
+        }
+        return .none
+      }
+      switch step {
+      case .none:
+        retire(number)
+        return
+      case .satisfied(let waiters):
+        for waiter in waiters { waiter.completion(.success(())) }
+      case .batch(let batch, let source):
+        Task { await self.load(batch, of: number, from: source) }
+      case .whole(let source):
+        settle(number, source)
+        return
+      }
+    }
+  }
+
+  /// Drops a job for which nothing is wanted any more; its partial file stays for the next reader.
+  private func retire(_ number: InodeNumber) {
+    state.withLock { state in
+      guard let job = state.jobs[number], job.source != nil, !job.isFinishing,
+        job.requestsInFlight == 0, job.waiters.isEmpty, job.urgent.isEmpty, job.background.isEmpty
+      else { return }
+      state.jobs[number] = nil
+    }
+  }
+
+  private func load(_ batch: [Int], of number: InodeNumber, from source: DownloadJob.Source) async {
+    var failure: FetchFailure?
+    do throws(FetchFailure) {
+      let references = batch.map { source.chunks[$0] }
+      let contents = try await chunks(references)
+      for (index, bytes) in zip(batch, contents) {
+        do throws(Errno) {
+          try source.partial.write(bytes, at: source.offsets[index])
+        } catch {
+          throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
+        }
+      }
+    } catch {
+      failure = error
+    }
+    // The file takes more blocks now, which the kernel is to know before its reader does.
+    if failure == nil { coordinator.invalidate([.attributes(number)]) }
+    let failed = state.withLock { state -> [DownloadJob.Waiter] in
+      guard var job = state.jobs[number] else { return [] }
+      defer { state.jobs[number] = job }
+      job.requestsInFlight -= 1
+      guard let failure else {
+        state.errors[number] = nil
+        for id in Array(job.waiters.keys) { job.waiters[id]?.missing.subtract(batch) }
+        return []
+      }
+      state.errors[number] = failure.description
+      // Whoever waits for one of these is told; the next request asks again.
+      let lost = job.waiters.filter { !$0.value.missing.isDisjoint(with: batch) }
+      for id in lost.keys { job.waiters[id] = nil }
+      job.requested.subtract(batch)
+      if !lost.isEmpty, job.waiters.isEmpty {
+        job.requested.subtract(job.background + job.urgent)
+        job.background = []
+        job.urgent = []
+      }
+      return Array(lost.values)
+    }
+    if let failure {
+      for waiter in failed { waiter.completion(.failure(failure)) }
+    }
+    pump(number)
+  }
+
+  private func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [[UInt8]] {
+    guard remote.isReachable else { throw .offline }
+    let locations: [ChunkID: ChunkLocation]
+    do throws(Errno) {
+      locations = try coordinator.catalog.chunkLocations(references.map(\.id))
+    } catch {
+      throw .system(error)
+    }
+    var wanted: [ChunkLocation] = []
+    for reference in references {
+      guard let location = locations[reference.id], location.chunk == reference else {
+        throw .damaged("the log does not say where chunk \(Hex.encode(reference.id.bytes)) is")
+      }
+      wanted.append(location)
+    }
+    return try await remote.read(wanted, limit: answerLimit)
+  }
+
+  /// All bytes are there: makes them durable, and only then calls the content local.
+  private func settle(_ number: InodeNumber, _ source: DownloadJob.Source) {
+    do throws(Errno) {
+      try source.partial.synchronize()
+      FaultPoint.reach("download.before-mark")
+      let isCurrent = try coordinator.catalog.markContentLocal(
+        number, generation: source.key.generation)
+      if !isCurrent { missBackground() }
+      coordinator.content.dropPartial(source.key)
+      finish(number, .success(()))
+      coordinator.invalidate([.attributes(number)])
+    } catch {
+      finish(number, .failure(error == .noSpace ? .noSpace : .system(error)))
+    }
+  }
+
+  private func finish(_ number: InodeNumber, _ result: Result<Void, FetchFailure>) {
+    let job = state.withLock { state -> DownloadJob? in
+      if case .failure(let failure) = result {
+        state.errors[number] = failure.description
+      } else {
+        state.errors[number] = nil
+      }
+      return state.jobs.removeValue(forKey: number)
+    }
+    guard let job else { return }
+    for request in job.early { request.completion(result) }
+    for waiter in job.waiters.values { waiter.completion(result) }
+  }
+
+  private static func fail(_ job: DownloadJob, _ failure: FetchFailure) {
+    for request in job.early { request.completion(.failure(failure)) }
+    for waiter in job.waiters.values { waiter.completion(.failure(failure)) }
+  }
+
+  /// How many files are being downloaded, or are to be.
+  package var activeCount: Int { state.withLock { $0.jobs.count + $0.backlog.count } }
+
+  func isActive(_ number: InodeNumber) -> Bool {
+    state.withLock { $0.jobs[number] != nil || $0.backlog.contains(number) }
+  }
+
+  func error(of number: InodeNumber) -> String? { state.withLock { $0.errors[number] } }
+}

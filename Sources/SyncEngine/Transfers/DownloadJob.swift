@@ -1,0 +1,134 @@
+internal import Catalog
+internal import ContentStore
+internal import Coordination
+internal import Model
+
+/// The download of one inode's content: what is wanted, what is on its way, who waits.
+///
+/// While there is a job for an inode only that job makes or fills its partial file: a second one
+/// could empty a file that the first has just declared whole.
+struct DownloadJob {
+  struct Waiter {
+    /// Chunks that have to come before it is told.
+    var missing: Set<Int>
+    /// It asked for everything, so it is told after the catalog says that the content is local.
+    var wantsAll: Bool
+    /// No program waits for it.
+    let isBackground: Bool
+    let completion: @Sendable (Result<Void, FetchFailure>) -> Void
+  }
+
+  /// What is known once the catalog was asked.
+  struct Source {
+    let key: ContentKey
+    let partial: PartialContent
+    let chunks: [ChunkReference]
+    /// Where each chunk starts in the file.
+    let offsets: [UInt64]
+  }
+
+  /// A request that came before `source` was known.
+  struct Request {
+    let waiter: UInt64
+    let range: Range<UInt64>
+    let isBackground: Bool
+    let completion: @Sendable (Result<Void, FetchFailure>) -> Void
+  }
+
+  var source: Source?
+  var early: [Request] = []
+  var waiters: [UInt64: Waiter] = [:]
+  /// Chunks to ask for, those of small requests first.
+  var urgent: [Int] = []
+  var background: [Int] = []
+  /// Chunks that are wanted, on their way or here.
+  var requested: Set<Int> = []
+  var requestsInFlight = 0
+  var isFinishing = false
+
+  /// A request of up to this many bytes is somebody's read; a larger one is a download.
+  static let urgentLimit: UInt64 = 4 << 20
+  /// Bytes of chunks that are asked for at once.
+  static let batchLimit: UInt64 = 4 << 20
+
+  mutating func add(_ request: Request) {
+    guard let source else {
+      early.append(request)
+      return
+    }
+    let indices = Self.chunkIndices(of: request.range, in: source)
+    let missing = Set(indices.filter { !Self.isPresent($0, in: source) })
+    waiters[request.waiter] = Waiter(
+      missing: missing,
+      wantsAll: request.range.lowerBound == 0 && request.range.upperBound >= source.partial.size,
+      isBackground: request.isBackground, completion: request.completion)
+    let isUrgent = request.range.upperBound - request.range.lowerBound <= Self.urgentLimit
+    for index in indices where missing.contains(index) {
+      if requested.insert(index).inserted {
+        if isUrgent { urgent.append(index) } else { background.append(index) }
+      } else if isUrgent, let place = background.firstIndex(of: index) {
+        background.remove(at: place)
+        urgent.append(index)
+      }
+    }
+  }
+
+  /// The next chunks to ask for: a run of neighbours.
+  mutating func nextBatch() -> [Int] {
+    guard let source else { return [] }
+    var batch: [Int] = []
+    var bytes: UInt64 = 0
+    let isUrgent = !urgent.isEmpty
+    var queue = isUrgent ? urgent : background
+    while let index = queue.first {
+      let length = UInt64(source.chunks[index].length)
+      if let last = batch.last, index != last + 1 || bytes + length > Self.batchLimit { break }
+      batch.append(index)
+      bytes += length
+      queue.removeFirst()
+    }
+    if isUrgent { urgent = queue } else { background = queue }
+    return batch
+  }
+
+  /// Takes out the waiters that no program is behind, and the chunks that only they wanted.
+  mutating func dropBackground() -> [Waiter] {
+    let dropped = waiters.filter { $0.value.isBackground }
+    for id in dropped.keys { waiters[id] = nil }
+    let needed = waiters.values.reduce(into: Set<Int>()) { $0.formUnion($1.missing) }
+    let unneeded = background.filter { !needed.contains($0) }
+    requested.subtract(unneeded)
+    background.removeAll { !needed.contains($0) }
+    return Array(dropped.values)
+  }
+
+  /// Takes out the waiters that have all they asked for.
+  mutating func satisfied(isWhole: Bool) -> [Waiter] {
+    let done = waiters.filter { $0.value.missing.isEmpty && (isWhole || !$0.value.wantsAll) }
+    for id in done.keys { waiters[id] = nil }
+    return Array(done.values)
+  }
+
+  static func chunkIndices(of range: Range<UInt64>, in source: Source) -> Range<Int> {
+    guard !source.chunks.isEmpty, range.lowerBound < source.partial.size else { return 0..<0 }
+    let first = chunk(at: range.lowerBound, in: source)
+    guard range.upperBound > range.lowerBound else { return first..<first }
+    let last = chunk(at: min(range.upperBound, source.partial.size) - 1, in: source)
+    return first..<(last + 1)
+  }
+
+  static func isPresent(_ index: Int, in source: Source) -> Bool {
+    let start = source.offsets[index]
+    return source.partial.isPresent(start..<(start + UInt64(source.chunks[index].length)))
+  }
+
+  private static func chunk(at offset: UInt64, in source: Source) -> Int {
+    var low = 0
+    var high = source.offsets.count - 1
+    while low < high {
+      let middle = (low + high + 1) / 2
+      if source.offsets[middle] <= offset { low = middle } else { high = middle - 1 }
+    }
+    return low
+  }
+}

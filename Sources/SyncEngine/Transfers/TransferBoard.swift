@@ -1,0 +1,43 @@
+internal import Catalog
+internal import Coordination
+internal import Model
+internal import Platform
+
+/// What is being uploaded, for `status`. The lock is a leaf.
+final class TransferBoard: Sendable {
+  struct Upload {
+    var isActive = false
+    var done: UInt64 = 0
+    var size: UInt64 = 0
+    var error: String?
+    /// Of an earlier try, while the next one runs.
+    var lastError: String?
+  }
+
+  private let uploads = Lock<[InodeNumber: Upload]>([:])
+
+  func began(_ number: InodeNumber, size: UInt64) {
+    uploads.withLock { uploads in
+      let last = uploads[number].flatMap { $0.error ?? $0.lastError }
+      uploads[number] = Upload(isActive: true, size: size, lastError: last)
+    }
+  }
+
+  func progressed(_ number: InodeNumber, to done: UInt64) {
+    uploads.withLock { $0[number]?.done = done }
+  }
+
+  func ended(_ number: InodeNumber, error: String? = nil) {
+    uploads.withLock { uploads in
+      uploads[number] = error.map { Upload(error: $0) }
+    }
+  }
+
+  func upload(_ number: InodeNumber) -> Upload? { uploads.withLock { $0[number] } }
+
+  func errors() -> [String] {
+    uploads.withLock { uploads in
+      uploads.compactMap { number, upload in upload.error.map { "item \(number): \($0)" } }.sorted()
+    }
+  }
+}

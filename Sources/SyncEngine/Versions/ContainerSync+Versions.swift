@@ -1,0 +1,160 @@
+package import Catalog
+internal import ContentStore
+internal import Coordination
+package import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// One content that a file has or had, as users see it. Source: NSFileVersion.
+package struct FileVersion: Sendable, Hashable {
+  package let id: VersionID
+  package let isCurrent: Bool
+  package let isConflict: Bool
+  package let isResolved: Bool
+  package let device: Model.DeviceID
+  package let modified: Timestamp
+  package let size: UInt64
+  package let hasLocalContents: Bool
+}
+
+package enum VersionFailure: Error, Sendable, Hashable {
+  case notFound
+  case offline
+  case failed(String)
+}
+
+extension ContainerSync {
+  /// The current version first, then the conflict versions, newest first.
+  package nonisolated func versions(of number: InodeNumber) throws(VersionFailure) -> [FileVersion]
+  {
+    do throws(Errno) {
+      let inode = try coordinator.catalog.inode(number)
+      guard inode.kind == .file else { throw Errno.invalidArgument }
+      let record = try coordinator.catalog.remote(inode.item)
+      var result: [FileVersion] = []
+      if let current = record?.content {
+        result.append(
+          FileVersion(
+            id: current.id, isCurrent: true, isConflict: false, isResolved: true,
+            device: current.device, modified: current.modified, size: current.size,
+            hasLocalContents: inode.content == .local && inode.version == current.id))
+      }
+      for version in (record?.conflicts ?? []).sorted(by: { $0.modified > $1.modified }) {
+        result.append(
+          FileVersion(
+            id: version.id, isCurrent: false, isConflict: true, isResolved: false,
+            device: version.device, modified: version.modified, size: version.size,
+            hasLocalContents: false))
+      }
+      return result
+    } catch .noSuchFileOrDirectory {
+      throw .notFound
+    } catch {
+      throw .failed("its versions cannot be read: \(error)")
+    }
+  }
+
+  /// Hands the bytes of a version to `receive`, in order, a few megabytes at a time.
+  package nonisolated func read(
+    _ version: VersionID, of number: InodeNumber,
+    receive: @Sendable ([UInt8]) async throws -> Void
+  ) async throws {
+    let inode = try coordinator.catalog.inode(number)
+    let record = try coordinator.catalog.remote(inode.item)
+    let all = [record?.content].compactMap(\.self) + (record?.conflicts ?? [])
+    guard let found = all.first(where: { $0.id == version }) else { throw VersionFailure.notFound }
+    guard let manifest = found.manifest else {
+      throw VersionFailure.failed("its content is still on the device that saved it")
+    }
+    guard link.isReachable else { throw VersionFailure.offline }
+    let remote = try await link.container()
+    var rest = manifest.chunks[...]
+    while !rest.isEmpty {
+      let batch = Array(rest.prefix(4))
+      rest = rest.dropFirst(batch.count)
+      let locations = try coordinator.catalog.chunkLocations(batch.map(\.id))
+      let wanted = batch.compactMap { locations[$0.id] }
+      guard wanted.count == batch.count else {
+        throw VersionFailure.failed("the log does not say where its content is")
+      }
+      for bytes in try await remote.read(wanted) { try await receive(bytes) }
+    }
+  }
+
+  /// Ends a file's conflict on every device: of the conflict versions those in `keep` become files
+  /// beside it (`name 2.ext`), the others go. When `keep` does not name the current version, the
+  /// first one that it names becomes current.
+  package func resolve(_ number: InodeNumber, keep: [VersionID]) async throws(VersionFailure) {
+    let catalog = coordinator.catalog
+    do {
+      let inode = try catalog.inode(number)
+      guard link.isReachable else { throw VersionFailure.offline }
+      let remote = try await link.container()
+      let seen = Set(try catalog.remote(inode.item)?.versions ?? []).union(keep)
+      for _ in 0..<100 {
+        // What this device has not sent yet belongs to the conflict too.
+        try await sync(timeout: .seconds(60))
+        guard let record = try catalog.remote(inode.item), let current = record.content else {
+          throw VersionFailure.notFound
+        }
+        guard seen.isSuperset(of: record.versions) else {
+          throw VersionFailure.failed("its versions have changed; list them again, then resolve")
+        }
+        let position = try catalog.position()
+        let changes = try resolution(of: record, current: current, keep: keep)
+        guard !changes.isEmpty else { return }
+        if try await remote.commit(changes, after: position, device: device) != nil {
+          // It comes back like any other device's change: nothing of it was done here.
+          try await sync(timeout: .seconds(60))
+          return
+        }
+      }
+      throw VersionFailure.failed("other devices change the log all the time; try again")
+    } catch let failure as VersionFailure {
+      throw failure
+    } catch let failure as SyncFailure {
+      throw failure == .offline ? .offline : .failed(failure.description)
+    } catch {
+      throw .failed("\(error)")
+    }
+  }
+
+  private func resolution(
+    of record: ItemRecord, current: ContentVersion, keep: [VersionID]
+  ) throws -> LogChanges {
+    let all = [current] + record.conflicts
+    let kept = keep.compactMap { id in all.first { $0.id == id } }
+    guard kept.count == keep.count else { throw VersionFailure.notFound }
+    guard !record.conflicts.isEmpty else { return LogChanges() }
+    let winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
+    var resolved = record
+    resolved.content = winner
+    resolved.conflicts = []
+    if winner != current { resolved.modified = winner.modified }
+    var changes = LogChanges(upserts: [resolved])
+    guard let link = record.links.first else { return changes }
+    var number = 2
+    for version in kept where version != winner {
+      var name = link.name.numbered(number)
+      while try coordinator.catalog.remoteChild(link.parent, name) != nil
+        || coordinator.catalog.localChild(link.parent, name) != nil
+      {
+        number += 1
+        name = link.name.numbered(number)
+      }
+      number += 1
+      changes.upserts.append(
+        ItemRecord(
+          id: .random(), kind: .file, links: [Link(parent: link.parent, name: name)],
+          mode: record.mode, modified: version.modified, created: version.modified,
+          attributes: record.attributes, content: version))
+    }
+    return changes
+  }
+}
+
+extension ItemRecord {
+  /// All contents that the record names.
+  fileprivate var versions: [VersionID] { [content?.id].compactMap(\.self) + conflicts.map(\.id) }
+}

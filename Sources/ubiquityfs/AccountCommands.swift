@@ -1,0 +1,162 @@
+internal import ArgumentParser
+internal import ControlProtocol
+internal import Daemon
+internal import Glibc
+internal import Platform
+internal import SystemPackage
+internal import UbiquityKit
+
+struct AccountCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "account", abstract: "Sign in and out; what a further device needs.",
+    subcommands: [SignIn.self, Status.self, SignOut.self, Devices.self, Secret.self])
+
+  @OptionGroup var options: GlobalOptions
+
+  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+
+  struct SignIn: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "sign-in",
+      abstract: "Sign in, making the account if the backend holds none.",
+      discussion: """
+        The default backend is the directory ubiquityfs-cloud beside the state directory. A \
+        further device signs in with what `ubiquityfs account secret` prints on one that is \
+        signed in; for a directory on this machine the secret is kept beside it.
+        """)
+
+    @Option(
+      help: ArgumentHelp("Where the data lives: file:///DIRECTORY.", valueName: "url"))
+    var backend: String?
+
+    @Option(
+      help: ArgumentHelp("What other devices see (default: the host's name).", valueName: "name"))
+    var deviceName: String?
+
+    @Option(
+      help: ArgumentHelp(
+        "A file whose first line is a passphrase or a secret; - for stdin.", valueName: "file"),
+      completion: .file())
+    var secretFile: String?
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let secret = try secretFile.map { try Self.secret(in: $0) }
+      let client = try options.connect()
+      let answer = try client.call(
+        Methods.SignIn.self,
+        SignInRequest(backend: backend, deviceName: deviceName, secret: secret))
+      if options.json { return try Terminal.printJSON(answer) }
+      if answer.wasSignedIn {
+        options.say("Already signed in to \(answer.backend) as \(answer.device).")
+      } else {
+        options.say(
+          "Signed in to \(answer.backend) as \(answer.device)"
+            + (answer.isNewAccount ? "; the account is new." : "."))
+      }
+    }
+
+    /// The first line; the newline at its end is not part of the secret.
+    static func secret(in path: String) throws -> String {
+      let bytes: [UInt8]
+      do throws(Errno) {
+        let file =
+          path == "-"
+          ? OpenFile(owning: try retrying { dup(0) }) : try OpenFile.open(path, flags: O_RDONLY)
+        bytes = try Self.head(of: file)
+      } catch {
+        throw ControlError(
+          error == .noSuchFileOrDirectory
+            ? .notFound : error == .permissionDenied ? .notPermitted : .failed,
+          "the secret file \(path) cannot be read: \(error)")
+      }
+      var line = bytes.prefix { $0 != 0x0A }
+      if line.last == 0x0D { line.removeLast() }
+      guard !line.isEmpty else {
+        throw ControlError(.usage, "the first line of the secret file \(path) is empty")
+      }
+      guard let text = String(validating: line, as: UTF8.self) else {
+        throw ControlError(.usage, "the secret in \(path) is not UTF-8 text")
+      }
+      return text
+    }
+
+    /// Up to 64 KiB of a file or pipe, or up to its first newline.
+    private static func head(of file: OpenFile) throws(Errno) -> [UInt8] {
+      var bytes: [UInt8] = []
+      var piece = [UInt8](repeating: 0, count: 4096)
+      while bytes.count < 1 << 16, !bytes.contains(0x0A) {
+        let count = try retrying { Glibc.read(file.descriptor, &piece, piece.count) }
+        if count == 0 { break }
+        bytes += piece[..<count]
+      }
+      return bytes
+    }
+  }
+
+  struct Status: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Show who is signed in, and where.")
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let report = try options.connect().call(Methods.AccountStatus.self, Nothing())
+      if options.json { return try Terminal.printJSON(report) }
+      guard report.signedIn else { return Terminal.line("Not signed in.") }
+      var rows = [
+        ["Backend", report.backend ?? ""], ["Device", report.device ?? ""],
+        ["Connected", report.connected == true ? "yes" : "no"],
+      ]
+      if let error = report.error { rows.append(["Error", error]) }
+      Terminal.line(Terminal.table(rows))
+    }
+  }
+
+  struct SignOut: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "sign-out", abstract: "Sign out of the account on this device.",
+      discussion: """
+        Refuses while something is mounted or not uploaded. What never leaves the device \
+        (.nosync) stays in the state directory and is back after the next sign-in.
+        """)
+
+    @Flag(help: "Unmount first; keep what is not uploaded for the next sign-in.")
+    var force = false
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let answer = try options.connect().call(
+        Methods.SignOut.self, SignOutRequest(force: force))
+      if options.json { return try Terminal.printJSON(answer) }
+      options.say("Signed out.")
+    }
+  }
+
+  struct Devices: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "List the account's devices.")
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let report = try options.connect().call(Methods.Devices.self, Nothing())
+      if options.json { return try Terminal.printJSON(report) }
+      Terminal.line(
+        Terminal.table(
+          report.devices.map {
+            [$0.name + ($0.isThisDevice ? " (this one)" : ""), $0.lastSeen, $0.id]
+          }))
+    }
+  }
+
+  struct Secret: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Print what a further device signs in with. Keep it to yourself.")
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let answer = try options.connect().call(Methods.Secret.self, Nothing())
+      if options.json { return try Terminal.printJSON(answer) }
+      Terminal.line(answer.secret)
+    }
+  }
+}

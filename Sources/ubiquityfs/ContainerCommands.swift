@@ -1,0 +1,75 @@
+internal import ArgumentParser
+internal import ControlProtocol
+internal import Model
+internal import UbiquityKit
+
+struct ContainerCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "container", abstract: "Make, list and delete containers.",
+    subcommands: [Create.self, List.self, Delete.self])
+
+  @OptionGroup var options: GlobalOptions
+
+  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+
+  /// Throws wrong usage for a name that no container can have.
+  static func checkName(_ id: String) throws {
+    do throws(ContainerID.Invalid) { _ = try ContainerID(id) } catch {
+      throw ControlError(
+        .usage, "“\(id)” is no container's name: \(error.reason); try iCloud.com.example.notes")
+    }
+  }
+
+  struct Create: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Make a container.")
+    @Argument(help: "As in iCloud.com.example.notes.") var id: String
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      try ContainerCommand.checkName(id)
+      let answer = try options.connect().call(
+        Methods.CreateContainer.self, ContainerRequest(id: id))
+      if options.json { return try Terminal.printJSON(answer) }
+      options.say(answer.created ? "Made \(id)." : "\(id) is there already.")
+    }
+  }
+
+  struct List: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "List the account's containers.")
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let report = try options.connect().call(Methods.ListContainers.self, Nothing())
+      if options.json { return try Terminal.printJSON(report) }
+      guard !report.containers.isEmpty else { return }
+      Terminal.line(
+        Terminal.table(
+          report.containers.map {
+            [
+              $0.id, $0.items.map { "\($0) items" } ?? "-",
+              $0.totalBytes.map(Terminal.size) ?? "-", $0.mountpoint ?? "",
+            ]
+          }))
+    }
+  }
+
+  struct Delete: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Delete a container and all that is in it, on every device.")
+    @Argument(help: "Its name.") var id: String
+    @Flag(help: "Yes, delete it.") var yes = false
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      try ContainerCommand.checkName(id)
+      guard yes else {
+        throw ControlError(
+          .usage, "this deletes \(id) and all that is in it, on every device; add --yes to do it")
+      }
+      let answer = try options.connect().call(
+        Methods.DeleteContainer.self, ContainerRequest(id: id))
+      if options.json { return try Terminal.printJSON(answer) }
+      options.say("Deleted \(id).")
+    }
+  }
+}

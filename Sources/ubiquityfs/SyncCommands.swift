@@ -1,0 +1,65 @@
+internal import ArgumentParser
+internal import ControlProtocol
+internal import UbiquityKit
+
+struct SyncCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "sync", abstract: "Sync now.",
+    discussion: """
+      With --wait returns when everything written here is in the backend and everything the \
+      backend holds is applied here. Content of placeholders is not downloaded.
+      """)
+
+  @Argument(help: "Only the containers that these are in.", completion: .file())
+  var paths: [String] = []
+  @Flag(help: "Wait until it is done.") var wait = false
+  @Option(help: ArgumentHelp("With --wait: give up after this many seconds.", valueName: "s"))
+  var timeout: Double?
+  @OptionGroup var options: GlobalOptions
+
+  func validate() throws {
+    if let timeout, !(timeout >= 0 && timeout < 1e9) {
+      throw ValidationError("--timeout takes a number of seconds.")
+    }
+  }
+
+  func run() throws {
+    let items = try RawArguments.items(paths)
+    let bar = ProgressBar("sync", options: options)
+    defer { bar.finish() }
+    let answer = try options.connect().call(
+      Methods.Sync.self, SyncRequest(items: items, waits: wait, timeout: timeout)
+    ) { name, line throws(ControlError) in bar.notified(name, line) }
+    bar.finish()
+    if options.json { try Terminal.printJSON(answer) }
+  }
+}
+
+struct OfflineCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "offline", abstract: "Airplane mode: no traffic to the backend.",
+    subcommands: [On.self, Off.self])
+
+  @OptionGroup var options: GlobalOptions
+
+  func run() throws { throw ValidationError("Say on or off.") }
+
+  static func set(_ offline: Bool, _ options: GlobalOptions) throws {
+    let answer = try options.connect().call(
+      Methods.SetOffline.self, OfflineRequest(offline: offline))
+    if options.json { return try Terminal.printJSON(answer) }
+    options.say(offline ? "Offline." : "Online.")
+  }
+
+  struct On: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Go offline.")
+    @OptionGroup var options: GlobalOptions
+    func run() throws { try OfflineCommand.set(true, options) }
+  }
+
+  struct Off: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Go online and catch up.")
+    @OptionGroup var options: GlobalOptions
+    func run() throws { try OfflineCommand.set(false, options) }
+  }
+}

@@ -1,0 +1,80 @@
+internal import ArgumentParser
+internal import ControlProtocol
+internal import FoundationEssentials
+internal import UbiquityKit
+
+struct VersionsCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "versions", abstract: "Conflict versions of a file.",
+    subcommands: [List.self, Cat.self, Resolve.self])
+
+  @OptionGroup var options: GlobalOptions
+
+  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+
+  struct List: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "List the current version of a file and those that lost a conflict.")
+    @Argument(help: "A file in a mount.", completion: .file()) var path: String
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let item = try ItemLocator.locate(RawArguments.path(path))
+      let report = try options.connect().call(
+        Methods.ListVersions.self, ItemRequest(item: item))
+      if options.json { return try Terminal.printJSON(report) }
+      Terminal.line(
+        Terminal.table(
+          report.versions.map {
+            [
+              $0.isCurrent ? "current" : $0.isConflict ? "conflict" : "", $0.id, $0.modified,
+              Terminal.size($0.size), $0.device,
+            ]
+          }))
+    }
+  }
+
+  struct Cat: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Print the bytes of a version.")
+    @Argument(help: "A file in a mount.", completion: .file()) var path: String
+    @Argument(help: "As `versions list` names it.") var version: String
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let item = try ItemLocator.locate(RawArguments.path(path))
+      _ = try options.connect().call(
+        Methods.ReadVersion.self, VersionRequest(item: item, version: version)
+      ) { name, line throws(ControlError) in
+        guard name == Notifications.data else { return }
+        guard let piece = try? Message.parameters(DataPiece.self, in: line),
+          let bytes = Data(base64Encoded: piece.base64)
+        else { throw ControlError(.failed, "the daemon sent content that is not understood") }
+        Terminal.write(Array(bytes))
+      }
+    }
+  }
+
+  struct Resolve: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Settle a conflict.",
+      discussion: """
+        The current version stays unless --keep leaves it out. Kept versions that are not current \
+        become files beside it.
+        """)
+    @Argument(help: "A file in a mount.", completion: .file()) var path: String
+    @Option(
+      parsing: .upToNextOption,
+      help: ArgumentHelp("Versions to keep, as `versions list` names them.", valueName: "version"))
+    var keep: [String]
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      guard !keep.isEmpty else { throw ControlError(.usage, "--keep names no version") }
+      let item = try ItemLocator.locate(RawArguments.path(path))
+      let answer = try options.connect().call(
+        Methods.ResolveVersions.self, ResolveRequest(item: item, keep: keep))
+      if options.json { return try Terminal.printJSON(answer) }
+      options.say("Resolved.")
+    }
+  }
+}

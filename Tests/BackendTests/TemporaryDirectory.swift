@@ -1,0 +1,15 @@
+import Glibc
+import Platform
+
+/// A directory that goes with its last reference.
+final class TemporaryDirectory: Sendable {
+  let path: String
+
+  init() throws {
+    let base = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+    path = "\(base)/ubiquityfs-test-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
+    try Files.makeDirectory(path)
+  }
+
+  deinit { try? Files.removeTree(path) }
+}

@@ -1,0 +1,184 @@
+import Catalog
+import Glibc
+import Model
+import Platform
+import SystemPackage
+import Testing
+
+@Suite struct CrashTests {
+  let fixture: Fixture
+  var catalog: ContainerCatalog { fixture.catalog }
+
+  init() throws { fixture = try Fixture() }
+
+  @Test(arguments: [false, true]) func whatIsCommittedSurvives(durable: Bool) throws {
+    let file = try fixture.file("file")
+    try fixture.write(file.number, 42)
+    try catalog.commit(durable: durable)
+    let generation = catalog.nextGeneration()
+    let after = try fixture.crashed()
+    #expect(after.endedUncleanly)
+    #expect(try after.lookup("file", in: fixture.documents)?.size == 42)
+    #expect(try after.dirtyStamp(file.item) != nil)
+    #expect(after.nextGeneration() > generation)
+    #expect(try fixture.isSound(after))
+  }
+
+  /// As where a container fails to open after its catalog did.
+  @Test func aCatalogMayBeLetGoWithinATransaction() throws {
+    let directory = try TemporaryDirectory()
+    for _ in 0..<2 {
+      let catalog = try ContainerCatalog(
+        path: directory.path + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+      _ = try catalog.create(
+        ItemName("f\(catalog.nextGeneration())"), in: .root,
+        NewItem(kind: .file, mode: 0o644, owner: 0, group: 0))
+    }
+  }
+
+  @Test func anOperationSurvivesWholeOrNotAtAll() throws {
+    let first = try fixture.folder("first")
+    try fixture.file("file", in: first.number)
+    let second = try fixture.folder("second")
+    try catalog.commit(durable: false)
+    for index in 0..<50 {
+      let (from, to) = index % 2 == 0 ? (first, second) : (second, first)
+      _ = try catalog.rename("file", in: from.number, to: "file", in: to.number, mode: .noReplace)
+      if index % 7 == 0 { try catalog.commit(durable: false) }
+      let after = try fixture.crashed()
+      let found = try [first, second].compactMap { try after.lookup("file", in: $0.number) }
+      #expect(found.count == 1)
+      #expect(try fixture.isSound(after))
+    }
+  }
+
+  @Test func aCleanEndIsKnownAsOne() throws {
+    try fixture.file("file")
+    try fixture.reopen()
+    #expect(!catalog.endedUncleanly)
+    #expect(try fixture.names(fixture.documents) == ["file"])
+  }
+
+  @Test func orphansOfTheFormerProcessAreReclaimed() throws {
+    let file = try fixture.file("file")
+    let unnamed = try catalog.createUnnamed(
+      in: fixture.documents, NewItem(kind: .file, mode: 0o600, owner: 1, group: 1))
+    _ = try catalog.remove("file", in: fixture.documents, directory: false)
+    try catalog.commit(durable: false)
+    let after = try fixture.crashed()
+    #expect(Set(after.startupObsolete) == [file.contentKey, unnamed.contentKey])
+    #expect(throws: Errno.noSuchFileOrDirectory) { try after.inode(file.number) }
+  }
+
+  @Test func whatWasWrittenBeforeACrashIsReadBack() throws {
+    let uploaded = try fixture.file("uploaded")
+    let untouched = try fixture.file("untouched")
+    let edited = try fixture.file("edited")
+    for file in [uploaded, untouched, edited] { try fixture.write(file.number, 10) }
+    try fixture.commitAll()
+    try fixture.write(edited.number, 11)
+    try catalog.commit(durable: false)
+    // Nothing says that this is written but the mark, which is committed at once.
+    try catalog.noteWriteBegan(uploaded.number)
+    let began = fixture.clock.nanoseconds()
+    let after = try fixture.crashed()
+    let corrected = try after.recover { key throws(Errno) in
+      switch key {
+      case uploaded.contentKey: (size: 10, modified: began + 1)
+      case edited.contentKey: (size: 99, modified: began + 1)
+      default: (size: 10, modified: 0)
+      }
+    }
+    #expect(corrected == [uploaded.number, edited.number].sorted())
+    #expect(try after.inode(uploaded.number).version == nil)
+    #expect(try after.dirtyStamp(uploaded.item) != nil)
+    #expect(try after.inode(edited.number).size == 99)
+    #expect(try after.inode(untouched.number).version != nil)
+    #expect(try after.dirtyStamp(untouched.item) == nil)
+    // Closed in good order, there is nothing to read back.
+    try catalog.noteWriteEnded(uploaded.number)
+    try catalog.commit(durable: false)
+    let closed = try fixture.crashed()
+    let none = try closed.recover { key throws(Errno) in
+      (size: key == edited.contentKey ? 11 : 10, modified: began + 1)
+    }
+    #expect(none.isEmpty)
+  }
+
+  @Test func leftoversAreTold() throws {
+    let local = try fixture.file("local")
+    let remote = record(.random(), .file, "remote")
+    try fixture.folded([remote])
+    try fixture.apply([.upsert(remote, content: .placeholder, stamp: nil)])
+    let placeholder = try #require(try catalog.inode(try fixture.number(remote.id)).contentKey)
+    let key = try #require(local.contentKey)
+    let stray = ContentKey(item: .random(), generation: 1)
+    let former = ContentKey(item: local.item, generation: 1)
+    #expect(
+      try catalog.unneededContent(among: [key, placeholder, stray, former])
+        == [placeholder, stray, former])
+  }
+
+  @Test func actionsWaitForTheDurableCommit() throws {
+    let done = Counter()
+    try fixture.file("file")
+    catalog.afterDurableCommit { done.increment() }
+    #expect(done.value == 0)
+    try catalog.commit(durable: true)
+    #expect(done.value == 1)
+    try catalog.commit(durable: true)
+    #expect(done.value == 1)
+  }
+
+  @Test func whatIsNoCatalogIsNotOpened() throws {
+    func error(_ bytes: [UInt8], _ name: String) throws -> CatalogError? {
+      let path = fixture.directory.path + "/" + name
+      try Files.replace(path, with: bytes)
+      do {
+        _ = try ContainerCatalog(path: path, owner: 1, group: 1, clock: fixture.clock)
+        return nil
+      } catch {
+        #expect(!error.description.isEmpty)
+        return error
+      }
+    }
+    guard case .damaged = try error([UInt8](repeating: 0x41, count: 9000), "text") else {
+      Issue.record("a text was opened")
+      return
+    }
+    try catalog.commit(durable: true)
+    try fixture.reopen()
+    try catalog.close()
+    var bytes = try Files.read(fixture.path)
+    // The user version, big-endian at offset 60 of the header.
+    bytes[60...63] = [0, 0, 0, 99]
+    #expect(try error(bytes, "newer") == .newerFormat(99))
+    bytes = try Files.read(fixture.path)
+    bytes[68...71] = [0, 0, 0, 0]
+    guard case .damaged = try error(bytes, "foreign") else {
+      Issue.record("another program's database was opened")
+      return
+    }
+  }
+
+  @Test func aFailedOperationLeavesTheTransactionUsable() throws {
+    try fixture.file("before")
+    try catalog.commit(durable: false)
+    // Every operation after a failing one still works, and the failing one left nothing.
+    #expect(throws: ApplyFailure.self) {
+      try fixture.apply([
+        .upsert(record(.random(), .directory, "d"), content: .keep, stamp: nil),
+        .upsert(record(.random(), .file, "before"), content: .placeholder, stamp: nil),
+      ])
+    }
+    try fixture.file("after")
+    #expect(try fixture.names(fixture.documents) == ["after", "before"])
+    #expect(try fixture.names(try fixture.crashed()) == ["before"])
+  }
+}
+
+extension Fixture {
+  func names(_ other: ContainerCatalog) throws -> [String] {
+    try other.readDirectory(documents, after: 0, limit: 1000).map { $0.name.description }.sorted()
+  }
+}

@@ -1,0 +1,57 @@
+import Catalog
+import Foundation
+import Glibc
+import Model
+import Platform
+import SystemPackage
+import Testing
+
+/// On a small file system of its own, which takes root; elsewhere the same is tried through a mount.
+@Suite(.serialized) struct FullDiskTests {
+  /// What was done stays done when the disk is full, what cannot be is refused beforehand, removing
+  /// works, and no content file goes whose row comes back.
+  @Test(.enabled(if: getuid() == 0)) func whatWasDoneStaysDoneWhenTheDiskIsFull() throws {
+    let directory = "/tmp/catalog-full-\(UUID().uuidString)"
+    try Files.makeDirectories(directory)
+    #expect(system("mount -t tmpfs -o size=24m none \(directory)") == 0)
+    defer {
+      _ = system("umount -l \(directory)")
+      try? Files.removeTree(directory)
+    }
+    let catalog = try ContainerCatalog(
+      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+    let new = NewItem(kind: .file, mode: 0o644, owner: 0, group: 0)
+    for index in 0..<100 {
+      _ = try catalog.create(ItemName("before \(index)"), in: .root, new)
+    }
+    try catalog.commit(durable: true)
+
+    // Done, not committed yet, when the disk fills up.
+    for index in 0..<100 {
+      _ = try catalog.create(ItemName("during \(index)"), in: .root, new)
+    }
+    _ = system("dd if=/dev/zero of=\(directory)/fill bs=64k 2>/dev/null")
+    try catalog.commit(durable: true)
+    #expect(throws: Errno.noSpace) {
+      _ = try catalog.create(ItemName("after"), in: .root, new)
+    }
+    for index in 0..<100 {
+      #expect(try catalog.lookup(ItemName("during \(index)"), in: .root) != nil)
+    }
+    for index in 0..<50 {
+      let gone = try catalog.remove(ItemName("before \(index)"), in: .root, directory: false)
+      _ = try catalog.reclaim(gone.number)
+    }
+    try catalog.commit(durable: true)
+    try Files.remove(directory + "/fill")
+    _ = try catalog.create(ItemName("after"), in: .root, new)
+    try catalog.close()
+
+    let again = try ContainerCatalog(
+      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+    #expect(try again.lookup(ItemName("after"), in: .root) != nil)
+    #expect(try again.lookup(ItemName("before 0"), in: .root) == nil)
+    #expect(try again.lookup(ItemName("during 99"), in: .root) != nil)
+    try again.close()
+  }
+}

@@ -1,0 +1,95 @@
+import ArgumentParser
+import ControlProtocol
+import Testing
+
+@testable import ubiquityfs
+
+/// Which command line means what. That they work is tested on real mounts.
+@Suite struct ArgumentTests {
+  private func parse<Command: ParsableCommand>(_: Command.Type, _ arguments: String) throws
+    -> Command
+  {
+    let parsed = try UbiquityCommand.parseAsRoot(
+      arguments.split(separator: " ").map(String.init))
+    return try #require(parsed as? Command, "\(arguments) is \(type(of: parsed))")
+  }
+
+  @Test func mountTakesAContainerOrAll() throws {
+    let one = try parse(MountCommand.self, "mount iCloud.a.b /m -o ro,policy=greedy -o x-y=1")
+    #expect(one.id == "iCloud.a.b" && one.mountpoint == "/m")
+    #expect(one.optionList == ["ro", "policy=greedy", "x-y=1"])
+    #expect(try parse(MountCommand.self, "mount -oro iCloud.a.b /m").optionList == ["ro"])
+    let all = try parse(MountCommand.self, "mount --all /m --foreground")
+    #expect(all.all == "/m" && all.foreground)
+    for wrong in ["mount", "mount iCloud.a.b", "mount --all /m x", "mount a b c"] {
+      #expect(throws: (any Error).self, "\(wrong)") { try parse(MountCommand.self, wrong) }
+    }
+  }
+
+  @Test func globalOptionsStandAnywhere() throws {
+    for line in [
+      "--state /s --json status", "status --state /s --json", "status --json --state=/s x",
+    ] {
+      let status = try parse(StatusCommand.self, line)
+      #expect(status.options.state == "/s" && status.options.json, "\(line)")
+    }
+    let nested = try parse(
+      AccountCommand.SignIn.self,
+      "account sign-in --backend file:///x --device-name d --secret-file f --quiet")
+    #expect(nested.backend == "file:///x" && nested.deviceName == "d" && nested.secretFile == "f")
+    #expect(nested.options.quiet)
+  }
+
+  @Test func everyCommandIsThere() throws {
+    _ = try parse(AccountCommand.Status.self, "account status")
+    #expect(try parse(AccountCommand.SignOut.self, "account sign-out --force").force)
+    _ = try parse(AccountCommand.Devices.self, "account devices")
+    _ = try parse(AccountCommand.Secret.self, "account secret")
+    _ = try parse(ContainerCommand.Create.self, "container create x.y")
+    _ = try parse(ContainerCommand.List.self, "container list")
+    #expect(try parse(ContainerCommand.Delete.self, "container delete x.y --yes").yes)
+    _ = try parse(UnmountCommand.self, "unmount /m")
+    _ = try parse(UnmountCommand.self, "umount /m")
+    #expect(try parse(EvictCommand.self, "evict a b").paths == ["a", "b"])
+    #expect(try parse(DownloadCommand.self, "download a --no-wait").noWait)
+    _ = try parse(PinCommand.self, "pin a")
+    _ = try parse(UnpinCommand.self, "unpin a")
+    let sync = try parse(SyncCommand.self, "sync --wait --timeout 2.5 a")
+    #expect(sync.wait && sync.timeout == 2.5 && sync.paths == ["a"])
+    _ = try parse(OfflineCommand.On.self, "offline on")
+    _ = try parse(OfflineCommand.Off.self, "offline off")
+    _ = try parse(VersionsCommand.List.self, "versions list a")
+    #expect(try parse(VersionsCommand.Cat.self, "versions cat a 1").version == "1")
+    #expect(
+      try parse(VersionsCommand.Resolve.self, "versions resolve a --keep 1 2 --keep 3").keep
+        == ["1", "2", "3"])
+    #expect(try parse(LogCommand.self, "log --follow -n 5").lines == 5)
+    _ = try parse(DoctorCommand.self, "doctor")
+    #expect(try parse(FsckCommand.self, "fsck --repair").repair)
+    _ = try parse(VersionCommand.self, "version")
+    #expect(try parse(DaemonCommand.self, "daemon --log-level debug").logLevel == "debug")
+    _ = try parse(CompletionCommand.self, "completion zsh")
+  }
+
+  @Test(arguments: [
+    "frobnicate", "status --no-such-flag", "evict", "sync --timeout soon", "sync --timeout -1",
+    "completion tcsh", "daemon --log-level loud", "offline", "account", "versions resolve a",
+    "container delete", "log -n -1", "coordinate read x", "events", "query x", "kv list",
+  ])
+  func wrongUsageIsTwo(_ line: String) {
+    #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2)
+  }
+
+  @Test func containersAreCheckedBeforeADaemonIsStarted() {
+    for line in ["container create notes", "mount iCloud.* /m", "container delete x.y"] {
+      #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2, "\(line)")
+    }
+    #expect(UbiquityCommand.run(["container", "create", ""]) == 2)
+  }
+
+  @Test func laterCommandsAreNotInTheHelp() {
+    let help = UbiquityCommand.helpMessage()
+    for later in ["coordinate", "events", "query", "kv"] { #expect(!help.contains("  \(later) ")) }
+    for now in ["account", "mount", "evict", "fsck"] { #expect(help.contains("  \(now) ")) }
+  }
+}

@@ -1,0 +1,163 @@
+import ContentStore
+import Glibc
+import Model
+import Platform
+import SystemPackage
+import Testing
+
+/// A directory that goes with the test.
+final class TemporaryDirectory {
+  let path: String
+
+  init() throws {
+    let template = "\(getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp")/content-XXXXXX"
+    var bytes = Array(template.utf8CString)
+    let made = bytes.withUnsafeMutableBufferPointer { mkdtemp($0.baseAddress!) != nil }
+    try #require(made)
+    path = bytes.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+  }
+
+  deinit { try? Files.removeTree(path) }
+}
+
+private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
+  ContentKey(item: ItemID(high: 0xAB00_0000_0000_0000, low: low), generation: generation)
+}
+
+@Suite struct ContentFilesTests {
+  let directory: TemporaryDirectory
+  let files: ContentFiles
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    files = try ContentFiles(directory: directory.path + "/content")
+  }
+
+  @Test func aContentFileIsMadeWrittenReadAndRemoved() throws {
+    #expect(throws: Errno.noSuchFileOrDirectory) { try files.open(key(1, 1), writable: true) }
+    let file = try files.open(key(1, 1), writable: true, create: true)
+    try file.write(Array("hello".utf8), at: 3)
+    let again = try files.open(key(1, 1), writable: false)
+    #expect(try again.read(count: 99, at: 0) == [0, 0, 0] + Array("hello".utf8))
+    try files.synchronize(key(1, 1), file)
+    #expect(files.path(of: key(1, 1)).contains("/ab/ab"))
+    #expect(try files.sizeAndTime(key(1, 1))?.size == 8)
+    #expect(files.blocks(key(1, 1)) > 0)
+    try files.remove(key(1, 1))
+    try files.remove(key(1, 1))
+    #expect(!files.exists(key(1, 1)))
+    #expect(try again.read(count: 1, at: 3) == Array("h".utf8))
+    #expect(try files.sizeAndTime(key(1, 1)) == nil)
+  }
+
+  @Test func keysAreThoseOfTheFilesAndNothingElse() throws {
+    for generation in [0, 5, UInt64.max] {
+      _ = try files.open(key(1, generation), writable: true, create: true)
+    }
+    for stray in ["ab/readme", "ab/ab.1", "zz", "abc"] {
+      _ = try OpenFile.open("\(files.directory)/\(stray)", flags: O_CREAT | O_WRONLY)
+    }
+    #expect(try files.keys().sorted() == [key(1, 0), key(1, 5), key(1, .max)])
+  }
+
+  @Test func aKeyReadsBackOnlyWhatItWrites() {
+    #expect(ContentKey(key(7, 255).description) == key(7, 255))
+    #expect(ContentKey("\(key(7, 255).item).0ff") == nil)
+    #expect(ContentKey("\(key(7, 255).item).FF") == nil)
+    #expect(ContentKey("\(key(7, 255).item)") == nil)
+  }
+
+  @Test func aCopyKeepsHoles() throws {
+    let file = try files.open(key(1, 1), writable: true, create: true)
+    try file.write(Array("start".utf8), at: 0)
+    try file.write(Array("end".utf8), at: 8 << 20)
+    try files.copy(from: key(1, 1), to: key(1, 2))
+    let copied = try files.open(key(1, 2), writable: false)
+    #expect(try copied.read(count: 5, at: 0) == Array("start".utf8))
+    #expect(try copied.read(count: 9, at: 8 << 20) == Array("end".utf8))
+    #expect(try copied.status().st_size == file.status().st_size)
+    #expect(files.blocks(key(1, 2)) < 1024)
+  }
+
+  @Test func aWriterIsSeenAndSoIsAMapping() throws {
+    var file: OpenFile? = try files.open(key(1, 1), writable: true, create: true)
+    try file?.truncate(to: 4096)
+    #expect(try files.hasWriter(key(1, 1)))
+    let map = mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, try #require(file).descriptor, 0)
+    file = nil
+    #expect(try files.hasWriter(key(1, 1)))
+    munmap(map, 4096)
+    #expect(try !files.hasWriter(key(1, 1)))
+    #expect(try !files.hasWriter(key(1, 99)))
+  }
+
+  @Test func aPartialContentKnowsWhatIsThere() throws {
+    let partial = try files.partial(key(1, 1), size: 1000)
+    #expect(try files.partial(key(1, 1), size: 1000) === partial)
+    #expect(throws: Errno.invalidArgument) { try files.partial(key(1, 1), size: 5) }
+    #expect(partial.missing(in: 0..<5000) == [0..<1000])
+    try partial.write([UInt8](repeating: 7, count: 100), at: 200)
+    #expect(partial.isPresent(200..<300))
+    #expect(!partial.isPresent(199..<300))
+    #expect(partial.missing(in: 100..<400) == [100..<200, 300..<400])
+    #expect(partial.nextData(from: 0) == 200)
+    #expect(partial.nextData(from: 300) == nil)
+    #expect(partial.nextHole(from: 250) == 300)
+    #expect(partial.nextHole(from: 0) == 0)
+    #expect(throws: Errno.invalidArgument) { try partial.write([1, 2], at: 999) }
+    try partial.write([UInt8](repeating: 8, count: 200), at: 0)
+    try partial.write([UInt8](repeating: 9, count: 700), at: 300)
+    #expect(partial.isComplete)
+    #expect(partial.nextHole(from: 0) == 1000)
+    try partial.synchronize()
+    files.dropPartial(key(1, 1))
+    #expect(files.existingPartial(key(1, 1)) == nil)
+    #expect(try files.open(key(1, 1), writable: false).read(count: 1, at: 250) == [7])
+  }
+
+  @Test func whatAFormerProcessLeftIsNotTakenForContent() throws {
+    let file = try files.open(key(1, 1), writable: true, create: true)
+    try file.write([1, 2, 3], at: 0)
+    let partial = try files.partial(key(1, 1), size: 3)
+    #expect(!partial.isPresent(0..<1))
+    #expect(try partial.file.read(count: 3, at: 0) == [0, 0, 0])
+  }
+}
+
+@Suite struct RangeListTests {
+  @Test(arguments: 0..<20 as Range<UInt64>) func itAgreesWithASetOfNumbers(seed: UInt64) {
+    var generator = SplitMix(state: seed)
+    var list = RangeList()
+    var reference: Set<UInt64> = []
+    for _ in 0..<60 {
+      let start = UInt64.random(in: 0..<100, using: &generator)
+      let range = start..<(start + UInt64.random(in: 0..<12, using: &generator))
+      list.insert(range)
+      reference.formUnion(range)
+      #expect(list.count == UInt64(reference.count))
+      let from = UInt64.random(in: 0..<100, using: &generator)
+      let asked = from..<(from + UInt64.random(in: 0..<30, using: &generator))
+      #expect(list.contains(asked) == asked.allSatisfy(reference.contains))
+      #expect(
+        list.missing(in: asked).flatMap { Array($0) } == asked.filter { !reference.contains($0) })
+      #expect(list.firstPresent(from: from) == reference.filter { $0 >= from }.min())
+      #expect(!reference.contains(list.firstMissing(from: from)))
+      #expect((from..<list.firstMissing(from: from)).allSatisfy(reference.contains))
+      for (left, right) in zip(list.ranges, list.ranges.dropFirst()) {
+        #expect(left.upperBound < right.lowerBound)
+      }
+    }
+  }
+}
+
+struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var word = state
+    word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+    return word ^ (word >> 31)
+  }
+}

@@ -1,0 +1,36 @@
+import ControlProtocol
+import Daemon
+import Testing
+
+@Suite struct BackendAddressTests {
+  @Test func directoriesAreNamedByURLs() throws {
+    #expect(try BackendAddress("file:///srv/cloud").path == "/srv/cloud")
+    #expect(try BackendAddress("FILE:///srv/a/../b/").path == "/srv/b")
+    #expect(try BackendAddress("file:///with%20space/%C3%A4").path == "/with space/ä")
+    #expect(BackendAddress(besideState: "/home/me/state").path == "/home/me/ubiquityfs-cloud")
+    #expect(try BackendAddress("file:///srv/cloud").keyFile == "/srv/cloud.key")
+  }
+
+  @Test(arguments: [
+    "", "srv", "/srv/cloud", "file:", "file://relative/x", "gopher://x", "file:///a%00b",
+    "file:///a%zz", "file:///a%2", "://x",
+  ])
+  func whatIsNoBackendIsWrongUsage(_ url: String) {
+    do throws(ControlError) {
+      _ = try BackendAddress(url)
+      Issue.record("“\(url)” was taken")
+    } catch {
+      #expect(error.status == .usage)
+    }
+  }
+
+  @Test func whatIsNotSupportedIsSaidSo() {
+    do throws(ControlError) {
+      _ = try BackendAddress("s3://bucket/prefix?endpoint=http://x")
+      Issue.record("it was taken")
+    } catch {
+      #expect(error.status == .failed)
+      #expect(error.message.contains("not supported"))
+    }
+  }
+}

@@ -1,0 +1,248 @@
+import Testing
+
+/// Two devices that did not see each other's change.
+extension EndToEnd {
+  @Suite struct ConflictTests {
+    /// Two devices that agree on `file`, content local, then both offline.
+    private func withTwoOffline(_ body: (TestAccount) async throws -> Void) async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          echo base > "$A/file"
+          synced a b
+          same "$(cat "$B/file")" base
+          on a offline on; on b offline on
+          """)
+        try await body(account)
+      }
+    }
+
+    private let meet = "on a offline off; on b offline off; synced a b a b\n"
+
+    @Test func theLaterEditIsCurrentAndTheOtherIsKept() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          echo 'the later one' > "$B/file"
+          touch -d '2030-01-01' "$B/file"
+          echo 'the earlier one' > "$A/file"
+          \(meet)
+          for file in "$A/file" "$B/file"; do
+            same "$(cat "$file")" 'the later one'
+            same "$(attribute hasUnresolvedConflicts "$file")" 1
+          done
+          same "$(ls -A "$A")" file
+          """)
+        for device in ["a", "b"] {
+          let path = account.documents(device) + "/file"
+          let answer = try await account.json(
+            VersionsAnswer.self, device, "versions list '\(path)'")
+          let current = answer.versions.filter(\.isCurrent)
+          #expect(current.count == 1)
+          let losers = answer.versions.filter { $0.isConflict && !$0.isResolved && !$0.isCurrent }
+          let loser = try #require(losers.first)
+          #expect(losers.count == 1)
+          #expect(loser.device == "a")
+          #expect(loser.size == 16)
+          try await account.script(
+            "same \"$(on \(device) versions cat '\(path)' \(loser.id))\" 'the earlier one'")
+          #expect(try await account.status(device).containers.first?.conflicts == 1)
+        }
+      }
+    }
+
+    @Test func resolvingKeepsWhatIsNamed() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          "echo one > \"$A/file\"; sleep 0.02; echo two > \"$B/file\"; \(meet)")
+        let versions = try await account.json(
+          VersionsAnswer.self, "a", "versions list \"$A/file\""
+        ).versions
+        let loser = try #require(versions.first { !$0.isCurrent })
+        let current = try #require(versions.first { $0.isCurrent })
+        try await account.script(
+          """
+          on a versions resolve "$A/file" --keep \(current.id) --keep \(loser.id)
+          synced a b
+          for directory in "$A" "$B"; do
+            same "$(attribute hasUnresolvedConflicts "$directory/file")" 0
+            same "$(ls -A "$directory" | wc -l)" 2
+            same "$(cat "$directory"/* | sort | tr '\\n' ' ')" 'one two '
+            same "$(cat "$directory/file")" two
+          done
+          """)
+      }
+    }
+
+    @Test func resolvingForTheOtherVersionReplacesTheCurrent() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          "echo one > \"$A/file\"; sleep 0.02; echo two > \"$B/file\"; \(meet)")
+        let versions = try await account.json(
+          VersionsAnswer.self, "b", "versions list \"$B/file\""
+        ).versions
+        let loser = try #require(versions.first { !$0.isCurrent })
+        try await account.script(
+          """
+          on b versions resolve "$B/file" --keep \(loser.id)
+          synced b a
+          for directory in "$A" "$B"; do
+            same "$(attribute hasUnresolvedConflicts "$directory/file")" 0
+            cat "$directory"/* | grep -q one
+          done
+          same "$(listing "$A")" "$(listing "$B")"
+          """)
+      }
+    }
+
+    @Test func twoNewFilesOfOneNameAreBothKept() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          echo earlier > "$A/new.txt"; sleep 0.02; echo later > "$B/new.txt"
+          \(meet)
+          for directory in "$A" "$B"; do
+            same "$(cat "$directory/new.txt")" earlier
+            same "$(cat "$directory/new 2.txt")" later
+          done
+          same "$(listing "$A")" "$(listing "$B")"
+          """)
+      }
+    }
+
+    @Test func twoNewFilesOfOneNameWhenTheLaterIsUploadedFirst() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          echo earlier > "$B/new.txt"; sleep 0.02; echo later > "$A/new.txt"
+          on a offline off; synced a
+          on b offline off; synced b a
+          for directory in "$A" "$B"; do
+            same "$(cat "$directory/new.txt")" earlier
+            same "$(cat "$directory/new 2.txt")" later
+          done
+          same "$(listing "$A")" "$(listing "$B")"
+          """)
+      }
+    }
+
+    @Test func twoNewDirectoriesOfOneNameBecomeOne() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          mkdir -p "$A/d/e"; echo a > "$A/d/e/a"; mkdir -p "$B/d/e"; echo b > "$B/d/e/b"
+          \(meet)
+          for directory in "$A" "$B"; do
+            same "$(cat "$directory/d/e/a" "$directory/d/e/b" | tr '\\n' ' ')" 'a b '
+            same "$(ls -A "$directory" | tr '\\n' ' ')" 'd file '
+          done
+          """)
+      }
+    }
+
+    @Test func anEditOutlivesADeletion() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          echo edited > "$A/file"; rm "$B/file"
+          \(meet)
+          same "$(cat "$A/file")" edited
+          same "$(cat "$B/file")" edited
+          """)
+      }
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          rm "$A/file"; echo edited > "$B/file"
+          \(meet)
+          same "$(cat "$A/file")" edited
+          same "$(cat "$B/file")" edited
+          """)
+      }
+    }
+
+    @Test func aFileMadeInADirectoryThatWasRemovedIsKept() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          mkdir -p "$A/d/e"; echo old > "$A/d/e/old"
+          synced a b
+          on a offline on; on b offline on
+          echo new > "$A/d/e/new"; rm -r "$B/d"
+          \(meet)
+          same "$(find "$A" -name new -exec cat {} +)" new
+          same "$(listing "$A")" "$(listing "$B")"
+          same "$(find "$B" -name new -exec cat {} +)" new
+          same "$(find "$B" -name old)" ''
+          """)
+      }
+    }
+
+    @Test func aRenameAndAnEditMerge() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          mkdir "$A/d"; mv "$A/file" "$A/d/renamed"; echo edited > "$B/file"
+          \(meet)
+          for directory in "$A" "$B"; do
+            same "$(cat "$directory/d/renamed")" edited
+            [ ! -e "$directory/file" ]
+            same "$(attribute hasUnresolvedConflicts "$directory/d/renamed")" 0
+          done
+          """)
+      }
+    }
+
+    @Test func movesIntoEachOtherMakeNoCycle() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          mkdir "$A/x" "$A/y"; echo x > "$A/x/fx"; echo y > "$A/y/fy"
+          synced a b
+          on a offline on; on b offline on
+          mv "$A/x" "$A/y/x"; mv "$B/y" "$B/x/y"
+          \(meet)
+          same "$(listing "$A")" "$(listing "$B")"
+          same "$(find "$A" -type f -exec cat {} + | sort | tr '\\n' ' ')" 'x y '
+          same "$(find "$B" -type f -exec cat {} + | sort | tr '\\n' ' ')" 'x y '
+          """)
+      }
+    }
+
+    @Test func equalEditsAreNoConflict() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          echo same > "$A/file"; echo same > "$B/file"
+          \(meet)
+          same "$(attribute hasUnresolvedConflicts "$A/file")" 0
+          same "$(attribute hasUnresolvedConflicts "$B/file")" 0
+          same "$(cat "$A/file" "$B/file" | tr '\\n' ' ')" 'same same '
+          """)
+      }
+    }
+
+    @Test func swappedNamesFollow() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          echo 1 > "$A/one"; echo 2 > "$A/two"; mkdir "$A/d1" "$A/d2"; echo 3 > "$A/d1/f"
+          synced a b
+          mv "$A/one" "$A/t"; mv "$A/two" "$A/one"; mv "$A/t" "$A/two"
+          mv "$A/d1" "$A/t"; mv "$A/d2" "$A/d1"; mv "$A/t" "$A/d2"
+          synced a b
+          same "$(cat "$B/one" "$B/two" "$B/d2/f" | tr '\\n' ' ')" '2 1 3 '
+          same "$(listing "$A")" "$(listing "$B")"
+          """)
+      }
+    }
+  }
+}

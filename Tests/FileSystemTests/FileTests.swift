@@ -1,0 +1,149 @@
+import Catalog
+import ContentStore
+import FileSystem
+import Glibc
+import Model
+import Platform
+import SystemPackage
+import Testing
+
+@Suite struct FileTests {
+  let container: Container
+  init() throws { container = try Container() }
+  private var system: ContainerFileSystem { container.system }
+
+  @Test func whatIsWrittenIsRead() throws {
+    let (number, handle) = try container.create("a", "hello")
+    try container.write(handle, "!", at: 10)
+    #expect(try container.size(number) == 11)
+    #expect(try container.read(handle) == "hello\0\0\0\0\0!")
+    #expect(try container.read(handle, at: 11) == "")
+  }
+
+  @Test func anEmptyFileNeedsNoContentFile() throws {
+    let (number, handle) = try container.create("a")
+    #expect(try container.read(handle) == "")
+    system.release(handle)
+    #expect(try container.content.keys().isEmpty)
+    let again = try container.open(number)
+    #expect(try container.read(again) == "")
+  }
+
+  @Test func timesSetAfterAWriteStay() throws {
+    let (number, handle) = try container.create("a", "hello")
+    let time = Timestamp(nanoseconds: 42)
+    _ = try container.finish { () throws(Errno) in
+      try system.setStatus(
+        number, StatusChanges(accessed: .at(time), modified: .at(time)), caller: Container.caller)
+    }
+    try system.flush(handle)
+    system.release(handle)
+    #expect(try system.status(number).inode.modified == time)
+    #expect(try system.status(number).inode.accessed == time)
+  }
+
+  @Test func writingAndTruncatingSetTheTimes() throws {
+    let (number, handle) = try container.create("a", "hello")
+    let old = Timestamp(nanoseconds: 42)
+    for change in ["write", "truncate"] {
+      _ = try container.finish { () throws(Errno) in
+        try system.setStatus(number, StatusChanges(modified: .at(old)), caller: Container.caller)
+      }
+      if change == "write" {
+        try container.write(handle, "x")
+      } else {
+        _ = try container.finish { () throws(Errno) in
+          try system.setStatus(number, StatusChanges(size: 2), caller: Container.caller)
+        }
+      }
+      #expect(try system.status(number).inode.modified > old)
+    }
+    #expect(try container.read(handle) == "xe")
+  }
+
+  @Test func truncatingOnOpenEmptiesForAllHandles() throws {
+    let (number, first) = try container.create("a", "hello")
+    let second = try container.open(number, writing: true, truncating: true)
+    #expect(try container.size(number) == 0)
+    #expect(try container.read(first) == "")
+    try container.write(second, "new")
+    #expect(try container.read(first) == "new")
+  }
+
+  @Test func writingTakesSetUserIDAwayUnlessRootWrites() throws {
+    let (number, handle) = try container.create("a", "hello")
+    for (caller, mode) in [
+      (Container.caller, UInt16(0o6755)), (Caller(user: 1000, group: 1000), 0o755),
+    ] {
+      _ = try container.finish { () throws(Errno) in
+        try system.setStatus(number, StatusChanges(mode: 0o6755), caller: Container.caller)
+      }
+      try container.write(handle, "x", caller: caller)
+      #expect(try system.status(number).inode.mode == mode)
+    }
+  }
+
+  @Test func aNewOwnerTakesSetUserIDAway() throws {
+    let (number, _) = try container.create("a")
+    for (mode, after) in [(UInt16(0o6755), UInt16(0o755)), (0o6745, 0o2745)] {
+      _ = try container.finish { () throws(Errno) in
+        try system.setStatus(number, StatusChanges(mode: mode), caller: Container.caller)
+      }
+      _ = try container.finish { () throws(Errno) in
+        try system.setStatus(number, StatusChanges(owner: 7), caller: Container.caller)
+      }
+      #expect(try system.status(number).inode.mode == after)
+    }
+  }
+
+  @Test func holesAreFoundAndPunched() throws {
+    let (number, handle) = try container.create("a")
+    try container.write(handle, "x", at: 1 << 20)
+    #expect(try system.seek(handle, .data, from: 0) == 1 << 20)
+    #expect(try system.seek(handle, .hole, from: 0) == 0)
+    #expect(throws: Errno.noSuchAddressOrDevice) {
+      try system.seek(handle, .data, from: (1 << 20) + 1)
+    }
+    let allocate = { (mode: Int32, offset: UInt64, length: UInt64) in
+      _ = try container.finish { () throws(Errno) in
+        try system.allocate(
+          handle, mode: mode, offset: offset, length: length, caller: Container.caller)
+      }
+    }
+    // Punch and keep the size; then extend.
+    try allocate(3, 1 << 20, 4096)
+    #expect(try container.size(number) == (1 << 20) + 1)
+    #expect(throws: Errno.noSuchAddressOrDevice) { try system.seek(handle, .data, from: 0) }
+    try allocate(0, 0, 2 << 20)
+    #expect(try container.size(number) == 2 << 20)
+    // Collapse.
+    #expect(throws: Errno.notSupported) { try allocate(8, 0, 4096) }
+  }
+
+  @Test func copyingARangeStopsAtTheEnd() throws {
+    let (_, from) = try container.create("a", "hello")
+    let (to, target) = try container.create("b")
+    let count = try container.finish { () throws(Errno) in
+      try system.copyRange(
+        from: from, at: 1, to: target, at: 2, count: 100, caller: Container.caller)
+    }
+    #expect(count == 4)
+    #expect(try container.size(to) == 6)
+    #expect(try container.read(target) == "\0\0ello")
+  }
+
+  @Test func whatWasClosedSurvivesTheDaemon() throws {
+    let (_, handle) = try container.create("a", "hello")
+    try system.flush(handle)
+    // As after kill -9: the files as they are, opened by another process.
+    let copy = container.directory + "/copy"
+    try Files.makeDirectory(copy)
+    for name in ["catalog.sqlite", "catalog.sqlite-wal"] {
+      try Files.replace(copy + "/" + name, with: try Files.read(container.directory + "/" + name))
+    }
+    let catalog = try ContainerCatalog(
+      path: copy + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+    let found = try catalog.lookup(ItemName("a"), in: .root)
+    #expect(found?.size == 5)
+  }
+}

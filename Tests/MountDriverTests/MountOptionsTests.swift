@@ -1,0 +1,29 @@
+import MountDriver
+import Testing
+
+@Suite struct MountOptionsTests {
+  @Test func theContractsOptionsAreUnderstood() throws {
+    let options = try MountOptions(parsing: ["policy=greedy,ro", "allow_other,list_status"])
+    #expect(options.policy == .greedy)
+    #expect(options.isReadOnly)
+    #expect(options.allowsOthers)
+    #expect(options.listsStatus)
+  }
+
+  @Test func whatMountPassesAlongIsAccepted() throws {
+    let options = try MountOptions(
+      parsing: ["defaults,noauto,user,_netdev,x-systemd.automount,x-gvfs-show,comment=a b,noatime"])
+    #expect(options.kernelOptions == ["noatime"])
+  }
+
+  @Test func laterOnesWin() throws {
+    let options = try MountOptions(parsing: ["ro,nodev,exec", "rw,dev,noexec"])
+    #expect(!options.isReadOnly)
+    #expect(options.kernelOptions == ["dev", "noexec"])
+  }
+
+  @Test(arguments: ["policy=lazy", "policy", "casefold", "coordination=mandatory", "what", "ro=1"])
+  func othersAreRefused(option: String) {
+    #expect(throws: MountOptions.Invalid.self) { try MountOptions(parsing: [option]) }
+  }
+}

@@ -1,0 +1,95 @@
+import Model
+import RecordFormat
+
+/// Records that use every field, made from a seed.
+struct RecordSamples {
+  var generator: SplitMix
+
+  init(seed: UInt64) { generator = SplitMix(state: seed) }
+
+  mutating func bytes(_ count: Int) -> [UInt8] {
+    (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+  }
+
+  mutating func id<Kind>() -> Identifier<Kind> { .random(using: &generator) }
+
+  mutating func name() throws -> ItemName {
+    let count = Int.random(in: 1...40, using: &generator)
+    return try ItemName(bytes(count).map { $0 == 0 || $0 == 0x2F || $0 == 0x2E ? 0x61 : $0 })
+  }
+
+  mutating func manifest(chunks: Int) throws -> Manifest {
+    var result: [ChunkReference] = []
+    for _ in 0..<chunks {
+      guard let id = ChunkID(bytes(32)) else { throw RecordError("32 bytes are an identity") }
+      result.append(
+        ChunkReference(id: id, length: UInt32.random(in: 1...1_048_576, using: &generator)))
+    }
+    return Manifest(chunks: result)
+  }
+
+  mutating func version() throws -> ContentVersion {
+    let manifest = try manifest(chunks: Int.random(in: 0...5, using: &generator))
+    let isPending = Bool.random(using: &generator)
+    return ContentVersion(
+      id: id(), parent: Bool.random(using: &generator) ? id() : nil, device: id(),
+      modified: Timestamp(nanoseconds: Int64.random(in: .min ... .max, using: &generator)),
+      size: manifest.size, manifest: isPending ? nil : manifest)
+  }
+
+  mutating func record() throws -> ItemRecord {
+    let kinds = [ItemKind.file, .directory, .symbolicLink]
+    let kind = kinds[Int.random(in: 0..<3, using: &generator)]
+    var record = ItemRecord(
+      id: id(), kind: kind, links: [Link(parent: id(), name: try name())],
+      mode: UInt16.random(in: 0...0o7777, using: &generator),
+      modified: Timestamp(nanoseconds: Int64.random(in: .min ... .max, using: &generator)),
+      created: Timestamp(nanoseconds: Int64.random(in: .min ... .max, using: &generator)))
+    for index in 0..<Int.random(in: 0...3, using: &generator) {
+      record.attributes["user.é\(index)"] = bytes(Int.random(in: 0...50, using: &generator))
+    }
+    switch kind {
+    case .file:
+      for _ in 0..<Int.random(in: 0...2, using: &generator) {
+        record.links.append(Link(parent: id(), name: try name()))
+      }
+      record.links.sort()
+      record.content = try version()
+      for _ in 0..<Int.random(in: 0...2, using: &generator) {
+        record.conflicts.append(try version())
+      }
+    case .directory: record.isPackage = Bool.random(using: &generator)
+    default: record.target = try name().bytes
+    }
+    return record
+  }
+
+  mutating func changes() throws -> LogChanges {
+    var changes = LogChanges()
+    for _ in 0..<4 { changes.upserts.append(try record()) }
+    changes.upserts.sort { $0.id < $1.id }
+    changes.removals = [id(), id(), id()].sorted()
+    for pack in [PackID(high: 1, low: 2), PackID(high: 3, low: 4)] {
+      var offset: UInt64 = 8
+      for chunk in try manifest(chunks: 3).chunks {
+        changes.chunks.append(
+          ChunkLocation(chunk: chunk, pack: pack, offset: offset, storedLength: chunk.length + 29))
+        offset += UInt64(chunk.length) + 29
+      }
+    }
+    return changes
+  }
+}
+
+/// Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014.
+struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var word = state
+    word = (word ^ word >> 30) &* 0xBF58_476D_1CE4_E5B9
+    word = (word ^ word >> 27) &* 0x94D0_49BB_1331_11EB
+    return word ^ word >> 31
+  }
+}

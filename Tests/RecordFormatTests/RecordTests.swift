@@ -1,0 +1,136 @@
+import Model
+import RecordFormat
+import Testing
+
+@Suite struct RecordTests {
+  @Test func recordsComeBackAndHaveOneEncoding() throws {
+    var samples = RecordSamples(seed: 1)
+    for _ in 0..<300 {
+      let record = try samples.record()
+      let bytes = record.encoded()
+      let again = try ItemRecord(decoding: bytes)
+      #expect(again == record)
+      #expect(again.encoded() == bytes)
+    }
+  }
+
+  @Test func manifestsAndSegmentsComeBack() throws {
+    var samples = RecordSamples(seed: 2)
+    for count in [0, 1, 100] {
+      let manifest = try samples.manifest(chunks: count)
+      #expect(try Manifest(decoding: manifest.encoded()) == manifest)
+    }
+    for _ in 0..<30 {
+      let body = SegmentBody(
+        previous: samples.bytes(32), device: samples.id(), changes: try samples.changes())
+      #expect(try SegmentBody(decoding: body.encoded()) == body)
+    }
+  }
+
+  @Test func theRootHasNoName() throws {
+    let time = Timestamp(nanoseconds: 0)
+    let root = ItemRecord(
+      id: .root, kind: .directory, links: [], mode: 0o755, modified: time, created: time)
+    #expect(try ItemRecord(decoding: root.encoded()) == root)
+  }
+
+  /// Each is a record that no device would write.
+  @Test(arguments: Self.faults.indices) func aWrongRecordIsRefused(_ index: Int) throws {
+    var samples = RecordSamples(seed: 3)
+    var file = try samples.record()
+    while file.kind != .file || file.content?.manifest == nil { file = try samples.record() }
+    #expect(throws: Never.self) { try ItemRecord(decoding: file.encoded()) }
+    Self.faults[index](&file)
+    #expect(throws: RecordError.self) { try ItemRecord(decoding: file.encoded()) }
+  }
+
+  static let faults: [@Sendable (inout ItemRecord) -> Void] = [
+    { $0.links = [] },
+    { $0.links.append($0.links[0]) },
+    { $0.links = [Link(parent: $0.id, name: .documents)] },
+    { $0.kind = .fifo },
+    { $0.kind = .directory },
+    { $0.kind = .symbolicLink },
+    { $0.mode = 0o10000 },
+    { $0.target = [1] },
+    { $0.isPackage = true },
+    { $0.attributes["trusted.x"] = [] },
+    { $0.attributes["user."] = [] },
+    { $0.attributes["user.a\0b"] = [] },
+    { $0.attributes["user." + String(repeating: "x", count: 251)] = [] },
+    { $0.attributes["user.x"] = [UInt8](repeating: 0, count: 65_537) },
+    { $0.conflicts = $0.content.map { [$0] } ?? [] },
+    { record in
+      record.content = record.content.map {
+        ContentVersion(
+          id: $0.id, parent: $0.id, device: $0.device, modified: $0.modified, size: $0.size,
+          manifest: $0.manifest)
+      }
+    },
+    { record in
+      record.content = record.content.map {
+        ContentVersion(
+          id: $0.id, parent: nil, device: $0.device, modified: $0.modified, size: $0.size + 1,
+          manifest: $0.manifest)
+      }
+    },
+    {
+      $0 = ItemRecord(
+        id: .root, kind: .directory, links: $0.links, mode: 0, modified: $0.modified,
+        created: $0.created)
+    },
+  ]
+
+  @Test func aWrongSegmentIsRefused() throws {
+    var samples = RecordSamples(seed: 4)
+    let good = try samples.changes()
+    func refused(_ change: (inout LogChanges) throws -> Void) throws {
+      var changes = good
+      try change(&changes)
+      let body = SegmentBody(previous: [], device: DeviceID(high: 1, low: 1), changes: changes)
+      #expect(throws: RecordError.self) { try SegmentBody(decoding: body.encoded()) }
+    }
+    try refused { $0.upserts.append($0.upserts[0]) }
+    try refused { $0.removals.append($0.removals[0]) }
+    try refused { $0.removals.append($0.upserts[0].id) }
+    try refused { $0.removals.append(.root) }
+    try refused { $0.chunks.append($0.chunks[0]) }
+    try refused {
+      let chunk = $0.chunks[0]
+      $0.chunks = [
+        ChunkLocation(chunk: chunk.chunk, pack: chunk.pack, offset: .max, storedLength: 40)
+      ]
+    }
+    let short = SegmentBody(previous: [1], device: DeviceID(high: 1, low: 1), changes: good)
+    #expect(throws: RecordError.self) { try SegmentBody(decoding: short.encoded()) }
+  }
+
+  @Test func hostileBytesNeverCrash() throws {
+    var samples = RecordSamples(seed: 5)
+    func decodeAll(_ bytes: [UInt8]) {
+      _ = try? ItemRecord(decoding: bytes)
+      _ = try? Manifest(decoding: bytes)
+      _ = try? SegmentBody(decoding: bytes)
+      _ = try? PackContents.decode(bytes)
+      _ = try? ContainerInfo(decoding: bytes)
+      _ = try? DeviceRecord(decoding: bytes)
+      _ = try? AccountFormat(decoding: bytes)
+    }
+    for count in 0..<500 { decodeAll(samples.bytes(count % 97)) }
+    let body = SegmentBody(
+      previous: [], device: samples.id(), changes: try samples.changes()
+    ).encoded()
+    for _ in 0..<500 {
+      var bytes = body
+      for _ in 0..<Int.random(in: 1...3, using: &samples.generator) {
+        let index = Int.random(in: 0..<bytes.count, using: &samples.generator)
+        bytes[index] ^= 1 << UInt8.random(in: 0...7, using: &samples.generator)
+      }
+      // Whatever is taken for a segment must be one that we could have written.
+      if let read = try? SegmentBody(decoding: bytes) {
+        #expect(try SegmentBody(decoding: read.encoded()) == read)
+      }
+      decodeAll(Array(bytes.prefix(Int.random(in: 0...bytes.count, using: &samples.generator))))
+    }
+  }
+}

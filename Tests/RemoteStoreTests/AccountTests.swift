@@ -1,0 +1,179 @@
+import Backend
+import Model
+import RemoteStore
+import Testing
+
+@Suite struct AccountTests {
+  @Test func secretsAreReadAsTheyAreShown() throws {
+    let secret = AccountSecret.generate()
+    #expect(secret.text.hasPrefix("ubq1-"))
+    #expect(secret.text.count == 5 + 40 + 7)
+    #expect(try AccountSecret("  \(secret.text.uppercased())\n") == secret)
+    #expect(
+      try AccountSecret(secret.text.replacing("-", with: "").replacing("ubq1", with: "ubq1-"))
+        == secret)
+    #expect(AccountSecret.generate() != secret)
+    #expect(try AccountSecret(" pass phrase \n").text == "pass phrase")
+    #expect(throws: RemoteError.self) { try AccountSecret(" \n") }
+    let digits = Array(secret.text)
+    for index in 5..<digits.count where digits[index] != "-" {
+      var typo = digits
+      typo[index] = digits[index] == "a" ? "b" : "a"
+      #expect(throws: RemoteError.self) { try AccountSecret(String(typo)) }
+    }
+    #expect(throws: RemoteError.self) { try AccountSecret("ubq1-abc") }
+    #expect(throws: RemoteError.self) { try AccountSecret(String(secret.text.dropLast())) }
+  }
+
+  @Test func anAccountOpensWithItsSecretOnly() async throws {
+    let store = MemoryStore()
+    let secret = try AccountSecret("one")
+    #expect(try await !RemoteAccount.exists(store: store))
+    await #expect(throws: RemoteError.noAccount("memory")) {
+      try await RemoteAccount.open(store: store, secret: secret, createIfMissing: false)
+    }
+    let account = try await RemoteAccount.open(store: store, secret: secret, createIfMissing: true)
+    #expect(try await RemoteAccount.exists(store: store))
+    for create in [true, false] {
+      _ = try await RemoteAccount.open(store: store, secret: secret, createIfMissing: create)
+      await #expect(throws: RemoteError.wrongSecret) {
+        try await RemoteAccount.open(
+          store: store, secret: AccountSecret("two"), createIfMissing: create)
+      }
+    }
+    _ = try RemoteAccount(store: store, secret: secret, format: account.format)
+  }
+
+  @Test func everyByteOfTheFormatObjectCounts() async throws {
+    let fixture = try await Fixture()
+    let good = fixture.account.format
+    for index in good.indices where index < 24 || index.isMultiple(of: 7) {
+      var bad = good
+      bad[index] ^= 1
+      await fixture.store.set("format", bad)
+      await #expect(throws: RemoteError.self, "byte \(index)") {
+        try await RemoteAccount.open(
+          store: fixture.store, secret: AccountSecret(Fixture.secret), createIfMissing: true)
+      }
+    }
+    var newer = good
+    newer[7] = 2
+    await fixture.store.set("format", newer)
+    await #expect(throws: RemoteError.newerFormat(object: "format", version: 2)) {
+      try await RemoteAccount.open(
+        store: fixture.store, secret: AccountSecret(Fixture.secret), createIfMissing: true)
+    }
+  }
+
+  @Test func containersAreMadeListedAndDeleted() async throws {
+    let fixture = try await Fixture()
+    let notes = try Fixture.containerID()
+    let tasks = try Fixture.containerID("TEAMID.com.example.tasks")
+    #expect(try await fixture.account.containers() == [notes])
+    #expect(try await fixture.account.container(tasks) == nil)
+    let made = try await fixture.account.createContainer(
+      tasks, device: Fixture.device, time: Timestamp(nanoseconds: 1))
+    let again = try await fixture.account.createContainer(
+      tasks, device: DeviceID(high: 5, low: 5), time: Timestamp(nanoseconds: 2))
+    #expect(made.incarnation == again.incarnation)
+    #expect(try await fixture.account.containers() == [tasks, notes])
+    #expect(try await made.exists())
+
+    let first = try #require(try await made.segments(after: .start).first)
+    #expect(first.device == Fixture.device)
+    #expect(first.changes.upserts.map(\.id) == [.root, .documents])
+    #expect(first.changes.upserts[1].links == [Link(parent: .root, name: .documents)])
+
+    try await fixture.account.deleteContainer(tasks)
+    try await fixture.account.deleteContainer(tasks)
+    #expect(try await fixture.account.containers() == [notes])
+    #expect(try await fixture.account.container(tasks) == nil)
+    #expect(try await !made.exists())
+    #expect(try await fixture.keys("containers/\(made.incarnation)/") == [])
+    await #expect(throws: RemoteError.self) { try await made.verify(first.position) }
+    let reborn = try await fixture.account.createContainer(
+      tasks, device: Fixture.device, time: Timestamp(nanoseconds: 3))
+    #expect(reborn.incarnation != made.incarnation)
+  }
+
+  @Test func aHalfMadeContainerIsCompleted() async throws {
+    let fixture = try await Fixture()
+    try await fixture.store.delete(fixture.segmentKey(1))
+    #expect(try await fixture.account.container(Fixture.containerID()) == nil)
+    let container = try await fixture.account.createContainer(
+      Fixture.containerID(), device: Fixture.device, time: Timestamp(nanoseconds: 1))
+    #expect(container.incarnation == fixture.container.incarnation)
+    #expect(try await container.segments(after: .start).count == 1)
+  }
+
+  @Test func containersMadeAtTheSameTimeAreOne() async throws {
+    let fixture = try await Fixture()
+    let id = try Fixture.containerID("iCloud.com.example.race")
+    let made = try await withThrowingTaskGroup(of: IncarnationID.self) { group in
+      for device in UInt64(1)...8 {
+        group.addTask {
+          try await fixture.account.createContainer(
+            id, device: DeviceID(high: 1, low: device), time: Timestamp(nanoseconds: 1)
+          ).incarnation
+        }
+      }
+      return try await group.reduce(into: Set<IncarnationID>()) { $0.insert($1) }
+    }
+    #expect(made.count == 1)
+  }
+
+  @Test func theBackendLearnsNoNames() async throws {
+    let fixture = try await Fixture()
+    let device = DeviceRecord(
+      id: Fixture.device, name: "Ada's laptop", lastSeen: Timestamp(nanoseconds: 4))
+    try await fixture.account.register(device)
+    _ = try await fixture.container.commit(
+      Fixture.changes("Very secret name"), after: fixture.head(), device: Fixture.device)
+    for key in try await fixture.keys() {
+      let text = String(decoding: try await fixture.store.get(key), as: UTF8.self)
+      for word in ["example", "Ada", "secret", "Documents"] {
+        #expect(!key.contains(word) && !text.contains(word), "\(word) is in \(key)")
+      }
+    }
+    #expect(try await fixture.account.devices() == [device])
+  }
+
+  @Test func devicesAndNamesCannotBeSwappedOrChanged() async throws {
+    let fixture = try await Fixture()
+    for low in UInt64(1)...2 {
+      try await fixture.account.register(
+        DeviceRecord(
+          id: DeviceID(high: 0, low: low), name: "d\(low)", lastSeen: Timestamp(nanoseconds: 0)))
+      _ = try await fixture.account.createContainer(
+        Fixture.containerID("iCloud.c\(low)"), device: Fixture.device,
+        time: Timestamp(nanoseconds: 0))
+    }
+    #expect(try await fixture.account.devices().map(\.name) == ["d1", "d2"])
+    let devices = try await fixture.keys("devices/")
+    await fixture.store.set(devices[0], try await fixture.store.get(devices[1]))
+    await #expect(throws: RemoteError.self) { try await fixture.account.devices() }
+    let names = try await fixture.keys("names/")
+    await fixture.store.set(names[0], try await fixture.store.get(names[1]))
+    await #expect(throws: RemoteError.self) { try await fixture.account.containers() }
+  }
+
+  @Test func anotherAccountsObjectsDoNotOpen() async throws {
+    let one = try await Fixture()
+    let two = try await Fixture()
+    // The second account is given all that the first one stored, but for its own `format`.
+    for key in try await one.keys() where key != "format" {
+      await two.store.set(key, try await one.store.get(key))
+    }
+    await #expect(throws: RemoteError.self) { try await two.account.containers() }
+    let stolen = two.account.container(
+      one.container.id, incarnation: one.container.incarnation)
+    await #expect(throws: RemoteError.self) { try await stolen.segments(after: .start) }
+  }
+}
+
+extension MemoryStore {
+  /// Stores what no store would be told to.
+  func set(_ key: String, _ bytes: [UInt8]) async {
+    do { try await replace(key, bytes) } catch { Issue.record(error) }
+  }
+}

@@ -1,0 +1,246 @@
+import Backend
+import Model
+import Platform
+import RemoteStore
+import Testing
+
+@Suite struct LogTests {
+  @Test func segmentsComeBackInOrder() async throws {
+    let fixture = try await Fixture()
+    var position = try await fixture.head()
+    var written: [LogSegment] = []
+    for index in UInt64(0)..<150 {
+      let changes = try Fixture.changes("name \(index)", low: index)
+      position = try #require(
+        try await fixture.container.commit(changes, after: position, device: Fixture.device))
+      written.append(
+        LogSegment(position: position, device: Fixture.device, changes: changes))
+    }
+    var read: [LogSegment] = []
+    while true {
+      let next = try await fixture.container.segments(after: read.last?.position ?? .start)
+      if next.isEmpty { break }
+      read += next
+    }
+    #expect(Array(read.dropFirst()) == written)
+    try await fixture.container.verify(position)
+    #expect(
+      try await fixture.container.segments(after: written[140].position) == Array(written[141...]))
+  }
+
+  @Test func oneOfTwoCommitsWins() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let results = try await withThrowingTaskGroup(of: LogPosition?.self) { group in
+      for index in UInt64(0)..<8 {
+        group.addTask {
+          try await fixture.container.commit(
+            Fixture.changes("c\(index)", low: index), after: head, device: Fixture.device)
+        }
+      }
+      return try await group.reduce(into: [LogPosition]()) { if let won = $1 { $0.append(won) } }
+    }
+    #expect(results.count == 1)
+    #expect(try await fixture.head() == results[0])
+  }
+
+  @Test func aLostAnswerIsFoundOut() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let account = try await RemoteAccount.open(
+      store: AnswerLosingStore(fixture.store), secret: AccountSecret(Fixture.secret),
+      createIfMissing: false)
+    let container = account.container(
+      fixture.container.id, incarnation: fixture.container.incarnation)
+    let position = try #require(
+      try await container.commit(Fixture.changes("x"), after: head, device: Fixture.device))
+    #expect(try await fixture.head() == position)
+    // And the same when it was another device's segment that is there.
+    #expect(
+      try await container.commit(Fixture.changes("y"), after: head, device: Fixture.device) == nil)
+    // A layer below that repeats the put on its own is told that the object is there already.
+    let repeating = try await RemoteAccount.open(
+      store: RetryingStore(AnswerLosingStore(fixture.store)) { _ in },
+      secret: AccountSecret(Fixture.secret), createIfMissing: false)
+    #expect(
+      try await repeating.container(
+        fixture.container.id, incarnation: fixture.container.incarnation
+      ).commit(Fixture.changes("z"), after: position, device: Fixture.device) != nil)
+  }
+
+  @Test func everyChangedByteIsFound() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    _ = try await fixture.container.commit(
+      Fixture.changes("x"), after: head, device: Fixture.device)
+    let key = fixture.segmentKey(2)
+    let good = try await fixture.store.get(key)
+    for index in good.indices {
+      for bit in [UInt8(1), 0x80] {
+        var bad = good
+        bad[index] ^= bit
+        await fixture.store.set(key, bad)
+        await expectRefusal(fixture, after: head, naming: key)
+      }
+    }
+    for count in 0..<good.count {
+      await fixture.store.set(key, Array(good.prefix(count)))
+      await expectRefusal(fixture, after: head, naming: key)
+    }
+    await fixture.store.set(key, good + [0])
+    await expectRefusal(fixture, after: head, naming: key)
+    // What stands before the damage is still given.
+    #expect(try await fixture.container.segments(after: .start).count == 1)
+    await fixture.store.set(key, good)
+    #expect(try await fixture.container.segments(after: head).count == 1)
+  }
+
+  @Test func segmentsCannotBeSwappedOmittedReplayedOrSpliced() async throws {
+    let fixture = try await Fixture()
+    var position = try await fixture.head()
+    let head = position
+    for index in UInt64(0)..<4 {
+      position = try #require(
+        try await fixture.container.commit(
+          Fixture.changes("n\(index)", low: index), after: position, device: Fixture.device))
+    }
+    let good = try await (2...5).asyncMap { try await fixture.store.get(fixture.segmentKey($0)) }
+    func restore() async {
+      for (index, bytes) in good.enumerated() {
+        await fixture.store.set(fixture.segmentKey(index + 2), bytes)
+      }
+    }
+    // Swapped.
+    await fixture.store.set(fixture.segmentKey(2), good[1])
+    await expectRefusal(fixture, after: head, naming: fixture.segmentKey(2))
+    await restore()
+    // Left out.
+    try await fixture.store.delete(fixture.segmentKey(2))
+    await expectRefusal(fixture, after: head, naming: fixture.segmentKey(3))
+    await restore()
+    // Replayed as a later one.
+    await fixture.store.set(fixture.segmentKey(6), good[3])
+    await expectRefusal(fixture, after: position, naming: fixture.segmentKey(6))
+    try await fixture.store.delete(fixture.segmentKey(6))
+    // From another container of the account, at the same place.
+    let other = try await fixture.account.createContainer(
+      Fixture.containerID("iCloud.other"), device: Fixture.device,
+      time: Timestamp(nanoseconds: 0))
+    let start = try #require(try await other.segments(after: .start).last).position
+    _ = try await other.commit(Fixture.changes("q"), after: start, device: Fixture.device)
+    let foreign = try await fixture.store.get(
+      fixture.segmentKey(2).replacing(
+        fixture.container.incarnation.description, with: other.incarnation.description))
+    await fixture.store.set(fixture.segmentKey(2), foreign)
+    await expectRefusal(fixture, after: head, naming: fixture.segmentKey(2))
+    await restore()
+    // A name that is no number.
+    await fixture.store.set("containers/\(fixture.container.incarnation)/log/zzz", [1])
+    await expectRefusal(fixture, after: position, naming: "zzz")
+  }
+
+  @Test func aBackendThatWasSetBackIsNoticed() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let old = try #require(
+      try await fixture.container.commit(
+        Fixture.changes("old"), after: head, device: Fixture.device))
+    try await fixture.store.delete(fixture.segmentKey(2))
+    await #expect(throws: RemoteError.self) { try await fixture.container.verify(old) }
+    let new = try #require(
+      try await fixture.container.commit(
+        Fixture.changes("new"), after: head, device: Fixture.device))
+    _ = try await fixture.container.commit(
+      Fixture.changes("next", low: 5), after: new, device: Fixture.device)
+    await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(3))) {
+      try await fixture.container.segments(after: old)
+    }
+    await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(2))) {
+      try await fixture.container.verify(old)
+    }
+  }
+
+  @Test func aNewerFormatIsNamed() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    _ = try await fixture.container.commit(
+      Fixture.changes("x"), after: head, device: Fixture.device)
+    let key = fixture.segmentKey(2)
+    var bytes = try await fixture.store.get(key)
+    bytes[7] = 9
+    await fixture.store.set(key, bytes)
+    await #expect(throws: RemoteError.newerFormat(object: key, version: 9)) {
+      try await fixture.container.segments(after: head)
+    }
+  }
+
+  @Test func aLargeChangeIsOneSegment() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let changes = LogChanges(
+      upserts: try (0..<20_000).map { try Fixture.directory("item number \($0)", low: $0) })
+    let position = try #require(
+      try await fixture.container.commit(changes, after: head, device: Fixture.device))
+    #expect(position.sequence == head.sequence + 1)
+    #expect(try await fixture.container.segments(after: head).first?.changes == changes)
+  }
+
+  @Test func newsOfTheLogAreTold() async throws {
+    let fixture = try await Fixture()
+    var news = fixture.container.news().makeAsyncIterator()
+    _ = try await fixture.container.commit(
+      Fixture.changes("x"), after: fixture.head(), device: Fixture.device)
+    #expect(await news.next() != nil)
+  }
+
+  private func expectRefusal(_ fixture: Fixture, after position: LogPosition, naming: String) async
+  {
+    do {
+      let segments = try await fixture.container.segments(after: position)
+      Issue.record("\(segments.count) segments were taken")
+    } catch {
+      #expect("\(error)".contains(naming), "\(error)")
+    }
+  }
+}
+
+/// Does what it is asked, and then says that it may not have.
+private final class AnswerLosingStore: ObjectStore {
+  private let store: MemoryStore
+
+  init(_ store: MemoryStore) { self.store = store }
+
+  var description: String { "losing" }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try await store.get(key, range: range)
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    if try await store.putIfAbsent(key, bytes) { throw .unavailable("the answer was lost") }
+    return false
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store.replace(key, bytes)
+    throw .unavailable("the answer was lost")
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await store.list(prefix: prefix, after: after, limit: limit)
+  }
+
+  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
+
+  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
+}
+
+extension Sequence {
+  fileprivate func asyncMap<Answer>(_ body: (Element) async throws -> Answer) async rethrows
+    -> [Answer]
+  {
+    var result: [Answer] = []
+    for element in self { result.append(try await body(element)) }
+    return result
+  }
+}

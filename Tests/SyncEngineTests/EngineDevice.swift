@@ -1,0 +1,149 @@
+import Backend
+import Catalog
+import ContentStore
+import Coordination
+import Foundation
+import Glibc
+import Logging
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import SystemPackage
+
+/// A device without a mount: the real catalog, content store, engine and remote store.
+final class EngineDevice: Sendable {
+  let directory: String
+  let catalog: ContainerCatalog
+  let content: ContentFiles
+  let coordinator: ContainerCoordinator
+  let sync: ContainerSync
+  let id: Model.DeviceID
+  let offline: OfflineSwitch
+
+  static let container = try! ContainerID("iCloud.org.example.engine")
+
+  init(store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand) throws {
+    directory = "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
+    try Files.makeDirectories(directory)
+    catalog = try ContainerCatalog(
+      path: directory + "/catalog.sqlite", owner: getuid(), group: getgid(), clock: SystemClock())
+    content = try ContentFiles(directory: directory + "/content")
+    coordinator = ContainerCoordinator(
+      container: Self.container, catalog: catalog, content: content)
+    id = .random()
+    let device = id
+    let offline = OfflineSwitch()
+    self.offline = offline
+    let gated = GatedStore(store, offline: offline)
+    var logger = Logger(label: "test")
+    if let level = ProcessInfo.processInfo.environment["LOG_LEVEL"] {
+      logger.logLevel = Logger.Level(rawValue: level) ?? .info
+    }
+    sync = ContainerSync(
+      coordinator: coordinator,
+      link: RemoteLink(isOffline: { offline.isOffline }) { () async throws(RemoteError) in
+        let account = try await RemoteAccount.open(
+          store: gated, secret: secret, createIfMissing: true)
+        return try await account.createContainer(
+          Self.container, device: device, time: Timestamp(nanoseconds: 1))
+      }, device: id, policy: policy, logger: logger)
+  }
+
+  func end() async {
+    await sync.stop()
+    try? catalog.close()
+    try? Files.removeTree(directory)
+  }
+
+  // MARK: What a file system would do
+
+  func find(_ path: String) throws -> Catalog.Inode? {
+    var inode = try catalog.inode(.root)
+    for name in path.split(separator: "/") {
+      guard let next = try catalog.lookup(ItemName(String(name)), in: inode.number) else {
+        return nil
+      }
+      inode = next
+    }
+    return inode
+  }
+
+  private func parent(_ path: String) throws -> (InodeNumber, ItemName) {
+    let parts = path.split(separator: "/").map(String.init)
+    let above = try find(parts.dropLast().joined(separator: "/"))
+    guard let above else { throw Errno.noSuchFileOrDirectory }
+    return (above.number, try ItemName(parts[parts.count - 1]))
+  }
+
+  func makeDirectory(_ path: String) throws {
+    let (above, name) = try parent(path)
+    _ = try catalog.create(
+      name, in: above, NewItem(kind: .directory, mode: 0o755, owner: 0, group: 0))
+  }
+
+  func write(_ path: String, _ bytes: [UInt8]) throws {
+    let inode: Catalog.Inode
+    if let found = try find(path) {
+      inode = found.content == .remote ? try catalog.replaceContent(found.number).inode : found
+    } else {
+      let (above, name) = try parent(path)
+      inode = try catalog.create(
+        name, in: above, NewItem(kind: .file, mode: 0o644, owner: 0, group: 0))
+    }
+    coordinator.opened(inode.number, forWriting: true)
+    defer { coordinator.closed(inode.number, forWriting: true) }
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    let file = try content.open(key, writable: true, create: true)
+    try catalog.noteWriteBegan(inode.number)
+    try file.truncate(to: 0)
+    try file.write(bytes, at: 0)
+    try catalog.noteContentChange(
+      inode.number, size: UInt64(bytes.count),
+      modified: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+    try catalog.noteWriteEnded(inode.number)
+  }
+
+  func remove(_ path: String, directory: Bool = false) throws {
+    let (above, name) = try parent(path)
+    let gone = try catalog.remove(name, in: above, directory: directory)
+    if gone.isOrphan { coordinator.reclaim(gone.number) }
+  }
+
+  func rename(_ from: String, _ to: String) throws {
+    let (above, name) = try parent(from)
+    let (newAbove, newName) = try parent(to)
+    _ = try catalog.rename(name, in: above, to: newName, in: newAbove, mode: .replace)
+  }
+
+  func read(_ path: String) async throws -> [UInt8] {
+    guard let inode = try find(path) else { throw Errno.noSuchFileOrDirectory }
+    guard inode.size > 0 else { return [] }
+    if inode.content == .remote {
+      try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+        _ = sync.fetcher.fetch(inode.number, range: 0..<inode.size) { result in
+          done.resume(with: result.mapError { $0 as any Error })
+        }
+      }
+    }
+    let now = try catalog.inode(inode.number)
+    let key = ContentKey(item: now.item, generation: now.generation)
+    return try content.open(key, writable: false).read(count: Int(now.size), at: 0)
+  }
+
+  /// Path, kind, size, times and versions of everything.
+  func listing() throws -> [String] {
+    var result: [String] = []
+    func visit(_ number: InodeNumber, _ path: String) throws {
+      for entry in try catalog.readDirectory(number, after: 0, limit: 100_000) {
+        let inode = entry.inode
+        result.append(
+          "\(path)/\(entry.name) \(inode.kind) \(inode.size) \(inode.modified.nanoseconds) \(inode.mode)"
+        )
+        if inode.kind == .directory { try visit(inode.number, "\(path)/\(entry.name)") }
+      }
+    }
+    try visit(.root, "")
+    return result.sorted()
+  }
+}

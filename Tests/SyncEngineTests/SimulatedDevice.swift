@@ -1,0 +1,306 @@
+import Catalog
+import Model
+import SyncEngine
+import SystemPackage
+
+/// The log that simulated devices share.
+struct SimulatedLog {
+  var segments: [LogChanges] = []
+}
+
+/// A device of the planner's simulation: three trees in memory and the rules by which the catalog
+/// moves them. No I/O; everything follows from the seed.
+struct SimulatedDevice: TreeView {
+  struct Node {
+    var record: ItemRecord
+    var edited: EditedContent?
+    var stamp: UInt64?
+    var isExcluded = false
+  }
+
+  let device: Model.DeviceID
+  var local: [ItemID: Node] = [:]
+  var base: [ItemID: ItemRecord] = [:]
+  var remote: [ItemID: ItemRecord] = [:]
+  /// Dirty marks of items that are gone here.
+  var removed: [ItemID: UInt64] = [:]
+  /// Open for writing.
+  var busy: Set<ItemID> = []
+  var position = 0
+  var nextStamp: UInt64 = 1
+
+  init(device: Model.DeviceID) {
+    self.device = device
+    let root = ItemRecord(
+      id: .root, kind: .directory, links: [], mode: 0o755, modified: Timestamp(nanoseconds: 0),
+      created: Timestamp(nanoseconds: 0))
+    var documents = root
+    documents.id = .documents
+    documents.links = [Link(parent: .root, name: .documents)]
+    for record in [root, documents] {
+      local[record.id] = Node(record: record)
+      base[record.id] = record
+      remote[record.id] = record
+    }
+  }
+
+  // MARK: TreeView
+
+  func localRecord(_ item: ItemID) throws(Errno) -> ItemRecord? {
+    local[item].flatMap { $0.isExcluded ? nil : $0.record }
+  }
+
+  func remoteRecord(_ item: ItemID) throws(Errno) -> ItemRecord? { remote[item] }
+
+  func localChild(of parent: ItemID, named name: ItemName) throws(Errno) -> ItemID? {
+    let link = Link(parent: parent, name: name)
+    return local.first { $0.value.record.links.contains(link) }?.key
+  }
+
+  func remoteChild(of parent: ItemID, named name: ItemName) throws(Errno) -> ItemID? {
+    let link = Link(parent: parent, name: name)
+    return remote.first { $0.value.links.contains(link) }?.key
+  }
+
+  func localChildren(of parent: ItemID) throws(Errno) -> [ItemID] {
+    local.filter { !$0.value.isExcluded && $0.value.record.links.contains { $0.parent == parent } }
+      .keys.sorted()
+  }
+
+  func remoteChildren(of parent: ItemID) throws(Errno) -> [ItemID] {
+    remote.filter { $0.value.links.contains { $0.parent == parent } }.keys.sorted()
+  }
+
+  func hasExcludedChildren(of parent: ItemID) throws(Errno) -> Bool {
+    local.contains { $0.value.isExcluded && $0.value.record.links.contains { $0.parent == parent } }
+  }
+
+  // MARK: What a user does
+
+  mutating func touch(_ id: ItemID) {
+    local[id]?.stamp = nextStamp
+    nextStamp += 1
+  }
+
+  mutating func create(
+    _ id: ItemID, _ kind: ItemKind, at link: Link, content: EditedContent?, time: Int64
+  ) -> Bool {
+    guard local[link.parent]?.record.kind == .directory,
+      (try? localChild(of: link.parent, named: link.name)) == .some(nil)
+    else { return false }
+    let time = Timestamp(nanoseconds: time)
+    local[id] = Node(
+      record: ItemRecord(
+        id: id, kind: kind, links: [link], mode: 0o644, modified: time, created: time),
+      edited: content)
+    touch(id)
+    return true
+  }
+
+  mutating func move(_ id: ItemID, to link: Link) -> Bool {
+    guard id != .root, id != .documents, let node = local[id],
+      local[link.parent]?.record.kind == .directory,
+      (try? localChild(of: link.parent, named: link.name)) == .some(nil)
+    else { return false }
+    var above = link.parent
+    while above != .root {
+      if above == id { return false }
+      guard let next = local[above]?.record.links.first?.parent else { return false }
+      above = next
+    }
+    guard node.record.links.count == 1 else { return false }
+    local[id]?.record.links = [link]
+    touch(id)
+    return true
+  }
+
+  mutating func remove(_ id: ItemID) {
+    guard id != .root, id != .documents, local[id] != nil else { return }
+    for child in (try? localChildren(of: id)) ?? [] { remove(child) }
+    local[id] = nil
+    if base[id] != nil || remote[id] != nil {
+      removed[id] = nextStamp
+      nextStamp += 1
+    }
+  }
+
+  // MARK: What the engine does
+
+  func stamp(of id: ItemID) -> UInt64? { local[id]?.stamp ?? removed[id] }
+
+  func gather() -> [ItemID: ItemTrees] {
+    var result: [ItemID: ItemTrees] = [:]
+    for id in Set(local.keys).union(remote.keys).union(base.keys).union(removed.keys) {
+      guard stamp(of: id) != nil || base[id] != remote[id] else { continue }
+      var trees = ItemTrees(base: base[id], remote: remote[id], stamp: stamp(of: id))
+      if let node = local[id] {
+        trees.local = LocalSide(
+          record: node.record, size: 1, edited: node.edited, stamp: node.stamp,
+          isBusy: busy.contains(id))
+      }
+      result[id] = trees
+    }
+    return result
+  }
+
+  mutating func pull(_ log: SimulatedLog, upTo limit: Int = .max) {
+    while position < min(log.segments.count, limit) {
+      fold(log.segments[position])
+      position += 1
+    }
+  }
+
+  private mutating func fold(_ changes: LogChanges) {
+    for record in changes.upserts { remote[record.id] = record }
+    for id in changes.removals { remote[id] = nil }
+  }
+
+  private func differs(_ left: ItemRecord, _ right: ItemRecord?) -> Bool {
+    guard let right else { return true }
+    var left = left
+    left.content = right.content
+    left.conflicts = right.conflicts
+    return left != right
+  }
+
+  mutating func apply(_ operations: [LocalOperation]) {
+    for operation in operations {
+      switch operation {
+      case .upsert(let record, let content, let stamp):
+        precondition(self.stamp(of: record.id) == stamp, "stamp of \(record.id)")
+        var node = local[record.id] ?? Node(record: record)
+        let shown = node.record.content
+        node.record = record
+        node.record.conflicts = []
+        if case .keep = content, local[record.id] != nil {
+          node.record.content = shown
+        } else {
+          node.edited = nil
+        }
+        base[record.id] = remote[record.id]
+        if node.edited != nil || differs(node.record, remote[record.id]) {
+          if node.stamp == nil {
+            node.stamp = nextStamp
+            nextStamp += 1
+          }
+        } else {
+          node.stamp = nil
+        }
+        removed[record.id] = nil
+        local[record.id] = node
+      case .remove(let id, let stamp):
+        precondition(self.stamp(of: id) == stamp)
+        local[id] = nil
+        removed[id] = nil
+        base[id] = remote[id]
+      case .adopt(let mine, let theirs):
+        guard var node = local.removeValue(forKey: mine), local[theirs] == nil else {
+          preconditionFailure("adopted twice")
+        }
+        node.record.id = theirs
+        local[theirs] = node
+        for id in local.keys {
+          for index in local[id]!.record.links.indices
+          where local[id]!.record.links[index].parent == mine {
+            local[id]!.record.links[index].parent = theirs
+          }
+          local[id]!.record.links.sort()
+        }
+      case .agree(let id, let stamp):
+        base[id] = remote[id]
+        if self.stamp(of: id) == stamp {
+          local[id]?.stamp = nil
+          removed[id] = nil
+        }
+      case .forgetBase(let id):
+        base[id] = nil
+        local[id]?.stamp = nil
+      }
+    }
+  }
+
+  mutating func committed(_ changes: LogChanges, _ plan: Plan) {
+    fold(changes)
+    for (id, version) in plan.versions {
+      guard local[id]?.edited?.version == version || local[id]?.edited?.manifest != nil else {
+        continue
+      }
+      local[id]?.record.content = remote[id]?.content
+      local[id]?.edited = nil
+    }
+    let changed = changes.upserts.map(\.id) + changes.removals
+    for id in Set(changed).union(plan.settled.keys).subtracting(plan.undecided) {
+      base[id] = remote[id]
+      guard let stamp = plan.settled[id], self.stamp(of: id) == stamp else { continue }
+      local[id]?.stamp = nil
+      removed[id] = nil
+    }
+  }
+
+  /// One round of the engine; false when there was nothing to do.
+  mutating func round(
+    _ log: inout SimulatedLog, losesRace: Bool, stopsBeforeNoting: Bool, isTraced: Bool
+  )
+    throws -> Bool
+  {
+    pull(log)
+    let items = gather()
+    guard !items.isEmpty else { return false }
+    let planner = Planner(device: device, view: self)
+    let plan = try planner.plan(items)
+    let again = try planner.plan(items)
+    precondition(plan.upserts == again.upserts && plan.removals == again.removals)
+    if isTraced {
+      for operation in plan.local { print("local \(operation)") }
+      for record in plan.upserts { print("upsert \(record)") }
+      print("removals \(plan.removals) settled \(plan.settled) versions \(plan.versions)")
+    }
+    apply(plan.local)
+    if plan.isPreliminary { return true }
+    let changes = LogChanges(upserts: plan.upserts, removals: plan.removals)
+    if !changes.isEmpty || !plan.versions.isEmpty {
+      if losesRace { return true }
+      try checkFolds(changes)
+      if !changes.isEmpty { log.segments.append(changes) }
+      if stopsBeforeNoting { return true }
+      if !changes.isEmpty { position += 1 }
+      committed(changes, plan)
+    }
+    var sent = false
+    for id in plan.uploads where !busy.contains(id) {
+      guard let edited = local[id]?.edited, edited.manifest == nil else { continue }
+      sent = true
+      local[id]?.edited?.manifest = SimulatedDevice.manifest(of: edited.version)
+    }
+    // What is left waits for a close.
+    let moved = !plan.local.isEmpty || !changes.isEmpty || !plan.versions.isEmpty || sent
+    return moved || plan.deferred.isEmpty
+  }
+
+  struct BadSegment: Error {
+    let reason: String
+  }
+
+  /// A segment after which the log is no tree would stop every device.
+  private func checkFolds(_ changes: LogChanges) throws {
+    var tree = remote
+    for record in changes.upserts { tree[record.id] = record }
+    for id in changes.removals { tree[id] = nil }
+    var names: Set<Link> = []
+    for record in tree.values {
+      for link in record.links {
+        guard tree[link.parent]?.kind == .directory else {
+          throw BadSegment(reason: "no directory for \(link) of \(record.id)")
+        }
+        guard names.insert(link).inserted else { throw BadSegment(reason: "\(link) twice") }
+      }
+    }
+  }
+
+  /// In the simulation a content is known by its version's number.
+  static func manifest(of version: VersionID) -> Manifest {
+    let bytes = version.bytes + version.bytes
+    guard let id = ChunkID(bytes) else { return .empty }
+    return Manifest(chunks: [ChunkReference(id: id, length: 1)])
+  }
+}

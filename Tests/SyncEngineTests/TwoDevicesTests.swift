@@ -1,0 +1,236 @@
+import Backend
+import Catalog
+import ContentStore
+import Coordination
+import Model
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// Two devices without mounts on one memory backend.
+@Suite(.serialized) struct TwoDevicesTests {
+  private func withDevices(
+    _ body: (EngineDevice, EngineDevice) async throws -> Void
+  ) async throws {
+    let store = MemoryStore()
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    do {
+      try await body(first, second)
+    } catch {
+      await first.end()
+      await second.end()
+      throw error
+    }
+    await first.end()
+    await second.end()
+  }
+
+  private func settle(_ devices: EngineDevice...) async throws {
+    for _ in 0..<3 {
+      for device in devices { try await device.sync.sync(timeout: .seconds(60)) }
+    }
+    let listings = try devices.map { try $0.listing() }
+    #expect(listings.dropFirst().allSatisfy { $0 == listings[0] })
+    for device in devices { #expect(try device.catalog.differing() == []) }
+  }
+
+  @Test func aFileArrivesAsAPlaceholderAndOpens() async throws {
+    try await withDevices { first, second in
+      let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+      try first.makeDirectory("Documents/a")
+      try first.write("Documents/a/x.bin", bytes)
+      try first.write("Documents/a/empty", [])
+      try await settle(first, second)
+      let inode = try #require(try second.find("Documents/a/x.bin"))
+      #expect(inode.content == .remote)
+      #expect(inode.size == 3_000_000)
+      #expect(try second.coordinator.status(of: inode.number).downloadingStatus == .notDownloaded)
+      #expect(try await second.read("Documents/a/x.bin") == bytes)
+      #expect(try await second.read("Documents/a/empty") == [])
+      let status = try second.coordinator.status(of: inode.number)
+      #expect(status.downloadingStatus == .current)
+      #expect(status.isUploaded)
+      try second.coordinator.evict(inode.number)
+      #expect(try second.find("Documents/a/x.bin")?.content == .remote)
+      #expect(try await second.read("Documents/a/x.bin") == bytes)
+    }
+  }
+
+  @Test func editsOfferedOfflineKeepBothContents() async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/n.txt", Array("base".utf8))
+      try await settle(first, second)
+      _ = try await second.read("Documents/n.txt")
+      try first.write("Documents/n.txt", Array("first".utf8))
+      try second.write("Documents/n.txt", Array("second, later".utf8))
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/n.txt") == Array("second, later".utf8))
+        let inode = try #require(try device.find("Documents/n.txt"))
+        let versions = try device.sync.versions(of: inode.number)
+        #expect(versions.filter(\.isConflict).count == 1)
+        let loser = try #require(versions.first { $0.isConflict })
+        let collected = Collected()
+        try await device.sync.read(loser.id, of: inode.number) { await collected.add($0) }
+        #expect(await collected.bytes == Array("first".utf8))
+      }
+      let inode = try #require(try first.find("Documents/n.txt"))
+      let versions = try first.sync.versions(of: inode.number)
+      try await first.sync.resolve(inode.number, keep: versions.map(\.id))
+      try await settle(first, second)
+      #expect(try await second.read("Documents/n 2.txt") == Array("first".utf8))
+      #expect(try second.catalog.conflictCount() == 0)
+    }
+  }
+
+  @Test func twoFilesOfOneNameAndDirectoriesOfOneName() async throws {
+    try await withDevices { first, second in
+      try first.makeDirectory("Documents/d")
+      try first.write("Documents/d/one.txt", Array("1".utf8))
+      try first.write("Documents/new.txt", Array("first".utf8))
+      try second.makeDirectory("Documents/d")
+      try second.write("Documents/d/two.txt", Array("2".utf8))
+      try second.write("Documents/new.txt", Array("second".utf8))
+      try await settle(first, second)
+      #expect(try await second.read("Documents/d/one.txt") == Array("1".utf8))
+      #expect(try await first.read("Documents/d/two.txt") == Array("2".utf8))
+      #expect(try await first.read("Documents/new.txt") == Array("first".utf8))
+      #expect(try await first.read("Documents/new 2.txt") == Array("second".utf8))
+    }
+  }
+
+  @Test func aRenameAndAnEditMerge() async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/a.txt", Array("old".utf8))
+      try await settle(first, second)
+      try first.rename("Documents/a.txt", "Documents/b.txt")
+      try second.write("Documents/a.txt", Array("edited".utf8))
+      try await settle(first, second)
+      #expect(try first.find("Documents/a.txt") == nil)
+      #expect(try await first.read("Documents/b.txt") == Array("edited".utf8))
+    }
+  }
+
+  @Test func anEditBeatsADeletion() async throws {
+    try await withDevices { first, second in
+      try first.makeDirectory("Documents/d")
+      try first.write("Documents/d/a.txt", Array("old".utf8))
+      try await settle(first, second)
+      try first.remove("Documents/d/a.txt")
+      try first.remove("Documents/d", directory: true)
+      try second.write("Documents/d/a.txt", Array("edited".utf8))
+      try await settle(first, second)
+      #expect(try await first.read("Documents/d/a.txt") == Array("edited".utf8))
+    }
+  }
+
+  @Test func whatIsExcludedStays() async throws {
+    try await withDevices { first, second in
+      try first.makeDirectory("Documents/d")
+      try await settle(first, second)
+      try second.makeDirectory("Documents/d/cache.nosync")
+      try second.write("Documents/d/cache.nosync/x", Array("mine".utf8))
+      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(60))
+      #expect(try first.find("Documents/d/cache.nosync") == nil)
+      try first.remove("Documents/d", directory: true)
+      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await second.read("Documents/d/cache.nosync/x") == Array("mine".utf8))
+      #expect(try first.find("Documents/d") == nil)
+      try second.write("Documents/d/new.txt", Array("n".utf8))
+      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(60))
+      #expect(try await first.read("Documents/d/new.txt") == Array("n".utf8))
+    }
+  }
+
+  @Test func aNewerVersionReplacesALocalOneWhole() async throws {
+    try await withDevices { first, second in
+      var bytes = (0..<4_000_000).map { UInt8(truncatingIfNeeded: ($0 &* $0) >> 7) }
+      try first.write("Documents/big", bytes)
+      try await settle(first, second)
+      #expect(try await second.read("Documents/big") == bytes)
+      bytes[2_000_000] ^= 1
+      try first.write("Documents/big", bytes)
+      try await settle(first, second)
+      let inode = try #require(try second.find("Documents/big"))
+      #expect(inode.content == .local)
+      #expect(try await second.read("Documents/big") == bytes)
+    }
+  }
+
+  /// An edit goes into the log when its content is up: until then others keep what they can read.
+  @Test func anEditThatIsNotUpTakesNothingFromOthers() async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/f", Array("old".utf8))
+      try await settle(first, second)
+      #expect(try await second.read("Documents/f") == Array("old".utf8))
+      let inode = try #require(try first.find("Documents/f"))
+      try first.write("Documents/f", Array("half".utf8))
+      first.coordinator.opened(inode.number, forWriting: true)
+      try? await first.sync.sync(timeout: .milliseconds(200))
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try second.find("Documents/f")?.content == .local)
+      #expect(try await second.read("Documents/f") == Array("old".utf8))
+      first.coordinator.closed(inode.number, forWriting: true)
+      try await settle(first, second)
+      #expect(try await second.read("Documents/f") == Array("half".utf8))
+    }
+  }
+
+  @Test func evictingAnEmptyFileTakesNothingThatIsWrittenNext() async throws {
+    try await withDevices { first, _ in
+      try first.write("Documents/f", [])
+      try await first.sync.sync(timeout: .seconds(60))
+      let inode = try #require(try first.find("Documents/f"))
+      try first.coordinator.evict(inode.number)
+      try first.write("Documents/f", Array("data".utf8))
+      try first.catalog.commit(durable: true)
+      #expect(try await first.read("Documents/f") == Array("data".utf8))
+      let key = try #require(try first.catalog.inode(inode.number).contentKey)
+      #expect(first.content.exists(key))
+    }
+  }
+
+  /// What the user did not see when he chose is not dropped by his choice.
+  @Test func resolvingDropsNoUnseenVersion() async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/f", Array("base".utf8))
+      try await settle(first, second)
+      _ = try await second.read("Documents/f")
+      try first.write("Documents/f", Array("one".utf8))
+      try second.write("Documents/f", Array("two".utf8))
+      try await settle(first, second)
+      let inode = try #require(try first.find("Documents/f"))
+      let seen = try first.sync.versions(of: inode.number)
+      _ = try await first.read("Documents/f")
+      try first.write("Documents/f", Array("unsent".utf8))
+      await #expect(throws: VersionFailure.self) {
+        try await first.sync.resolve(inode.number, keep: [seen[0].id])
+      }
+      try await settle(first, second)
+      #expect(try await second.read("Documents/f") == Array("unsent".utf8))
+    }
+  }
+
+  @Test func offlineFailsAtOnce() async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/a", Array("x".utf8))
+      try await settle(first, second)
+      second.offline.set(offline: true)
+      await #expect(throws: (any Error).self) { try await second.read("Documents/a") }
+      await #expect(throws: SyncFailure.offline) { try await second.sync.sync() }
+      second.offline.set(offline: false)
+      #expect(try await second.read("Documents/a") == Array("x".utf8))
+    }
+  }
+}
+
+actor Collected {
+  var bytes: [UInt8] = []
+  func add(_ more: [UInt8]) { bytes += more }
+}
