@@ -14,14 +14,18 @@ struct CommandFailure: Error, CustomStringConvertible {
   var command: String
   var result: CommandResult
 
+  /// The first line is what a summary shows: the status, and the end of what was said.
   var description: String {
-    """
-    exit \(result.status) of: \(command)
-    --- output
-    \(result.output.suffix(4000))
-    --- errors
-    \(result.errors.suffix(4000))
-    """
+    let said = result.errors.split(separator: "\n").suffix(3).joined(separator: " | ")
+    return """
+      exit \(result.status): \(said.suffix(300))
+      --- script
+      \(command)
+      --- output
+      \(result.output.suffix(4000))
+      --- errors
+      \(result.errors.suffix(4000))
+      """
   }
 }
 
@@ -68,10 +72,11 @@ enum Shell {
     String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
   }
 
-  /// What scripts find defined: each stops the script at the first command that fails, and says where.
+  /// What scripts find defined: each stops the script at the first command that fails, and says where:
+  /// the line counts from the script's own first one.
   static let prelude = """
     set -Eeuo pipefail
-    trap 'echo "line $LINENO: $BASH_COMMAND" >&2' ERR
+    trap 'lines=($LINENO "${BASH_LINENO[@]}"); echo "line $((lines[-1] - prelude_end)): $BASH_COMMAND" >&2' ERR
 
     # on DEVICE ARGUMENT...: the program, as that device
     on() { local device=$1; shift; UBIQUITYFS_STATE=$ROOT/$device ubiquityfs "$@"; }
@@ -150,6 +155,8 @@ enum Shell {
         find . -type f -exec sha256sum {} + > ../sums && mv ../sums SHA256SUMS
       )
     }
+
+    prelude_end=$LINENO
 
     """
 }
