@@ -5,57 +5,39 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <fuse3/fuse_log.h>
 #include <linux/fuse.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "init.h"
+
 /// What a session's callbacks get as their user data.
-///
-/// libfuse 3.14 knows fewer capabilities than the kernel. `extra_flags` are FUSE_INIT flags that are
-/// set in the one INIT reply as it passes, where the kernel offers them; `granted_flags` says which
-/// that were.
 struct ubiquity_fuse_context {
   void *handler;
-  uint64_t init_unique;
-  uint32_t extra_flags;
-  uint32_t offered_flags;
-  uint32_t granted_flags;
-  int init_done;
+  struct ubiquity_fuse_init init;
+  /// Called once, on the thread that answered INIT, when the kernel has taken the answer: what was
+  /// granted holds from here on.
+  void (*init_answered)(void *handler);
 };
 
 static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, void *data) {
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
   ssize_t count = read(fd, buffer, length);
-  // INIT is the first request and is answered before any other is read: no lock is needed.
-  if (!context->init_done && count >= (ssize_t)(sizeof(struct fuse_in_header) + 16)) {
-    const struct fuse_in_header *header = (const struct fuse_in_header *)buffer;
-    if (header->opcode == FUSE_INIT) {
-      const struct fuse_init_in *in = (const struct fuse_init_in *)(header + 1);
-      context->init_unique = header->unique;
-      context->offered_flags = in->flags;
-    }
-  }
+  ubiquity_fuse_init_asked(&context->init, buffer, count);
   return count;
 }
 
 static inline ssize_t ubiquity_fuse_writev(int fd, struct iovec *vector, int count, void *data) {
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
-  if (!context->init_done && count == 2 && vector[0].iov_len == sizeof(struct fuse_out_header) &&
-      vector[1].iov_len >= 16 && vector[1].iov_len <= sizeof(struct fuse_init_out)) {
-    const struct fuse_out_header *header = (const struct fuse_out_header *)vector[0].iov_base;
-    const struct fuse_init_out *answer = (const struct fuse_init_out *)vector[1].iov_base;
-    if (header->unique == context->init_unique && header->error == 0 &&
-        answer->minor >= 6) {
-      struct fuse_init_out out;
-      memset(&out, 0, sizeof out);
-      memcpy(&out, answer, vector[1].iov_len);
-      context->granted_flags = context->extra_flags & context->offered_flags;
-      out.flags |= context->granted_flags;
-      context->init_done = 1;
-      struct iovec changed[2] = {vector[0], {&out, vector[1].iov_len}};
-      return writev(fd, changed, 2);
-    }
+  struct ubiquity_fuse_init_out out;
+  if (ubiquity_fuse_init_changes(&context->init, vector, count, &out)) {
+    struct iovec changed[2] = {vector[0], {&out, vector[1].iov_len}};
+    ssize_t written = writev(fd, changed, 2);
+    if (written >= 0 && context->init_answered) context->init_answered(context->handler);
+    return written;
   }
   return writev(fd, vector, count);
 }
@@ -68,6 +50,9 @@ static inline ssize_t ubiquity_fuse_splice(int from, off_t *from_offset, int to,
 }
 
 /// Lets the session's INIT reply pass through `ubiquity_fuse_writev`. After mounting, before the loop.
+///
+/// Clones of the device and splicing are as without it: libfuse passes the clone's descriptor, and
+/// splices where the two splice functions are given.
 static inline int ubiquity_fuse_install(struct fuse_session *session) {
   struct fuse_custom_io io;
   memset(&io, 0, sizeof io);
@@ -78,6 +63,8 @@ static inline int ubiquity_fuse_install(struct fuse_session *session) {
   return fuse_session_custom_io(session, &io, fuse_session_fd(session));
 }
 
-static const uint32_t ubiquity_fuse_handle_killpriv_v2 = FUSE_HANDLE_KILLPRIV_V2;
+static const uint64_t ubiquity_fuse_handle_killpriv_v2 = UBIQUITY_FUSE_HANDLE_KILLPRIV_V2;
+static const uint64_t ubiquity_fuse_direct_io_allow_mmap = UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP;
+static const uint64_t ubiquity_fuse_passthrough = UBIQUITY_FUSE_PASSTHROUGH;
 
 #endif

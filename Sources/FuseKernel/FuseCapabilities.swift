@@ -46,7 +46,7 @@ enum FuseCapabilities {
       Choice(flag: FUSE_CAP_POSIX_ACL, isWanted: false),
       // The umask is the kernel's to apply where there are no access control lists.
       Choice(flag: FUSE_CAP_DONT_MASK, isWanted: false),
-      // Superseded by its second version, which libfuse 3.14 does not know (see `extraFlags`).
+      // Superseded by its second version, which libfuse 3.14 does not know (see `FuseWishes`).
       Choice(flag: FUSE_CAP_HANDLE_KILLPRIV, isWanted: false),
     ]
     for choice in choices {
@@ -65,10 +65,4 @@ enum FuseCapabilities {
     connection.congestion_threshold = 192
     connection.time_gran = 1
   }
-
-  /// Flags of the INIT reply that libfuse 3.14 cannot set.
-  ///
-  /// HANDLE_KILLPRIV_V2: we drop set-uid and set-gid bits on writes; otherwise the kernel asks for
-  /// `security.capability` before every single write.
-  static var extraFlags: UInt32 { ubiquity_fuse_handle_killpriv_v2 }
 }

@@ -4,6 +4,7 @@
 /// once or later; none may wait for anything but the local disk, or all threads end up waiting:
 /// what has to wait parks its reply. Names are one component, without NUL and `/`.
 package protocol FuseHandler: AnyObject, Sendable {
+  /// The kernel has taken the answer to INIT: what was granted holds. Requests may come meanwhile.
   func initialized(_ connection: FuseConnection)
   /// The kernel will ask nothing more: what it remembered it has forgotten.
   func ended()

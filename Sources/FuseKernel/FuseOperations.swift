@@ -1,5 +1,6 @@
 internal import CFuse3
 internal import Glibc
+internal import Platform
 
 /// The C callbacks: each decodes its arguments and calls the handler.
 ///
@@ -21,10 +22,13 @@ enum FuseOperations {
       guard let connection else { return }
       FuseCapabilities.negotiate(&connection.pointee)
       let agreed = connection.pointee
-      FuseContext.of(userData: data).handler.initialized(
-        FuseConnection(
+      let context = FuseContext.of(userData: data)
+      context.connection.withLock {
+        $0 = FuseConnection(
           protocolMajor: agreed.proto_major, protocolMinor: agreed.proto_minor,
-          maximumWrite: agreed.max_write, maximumReadAhead: agreed.max_readahead))
+          maximumWrite: agreed.max_write, maximumReadAhead: agreed.max_readahead,
+          granted: FuseContext.grants(userData: data))
+      }
     }
     operations.statfs = { request, node in
       FuseContext.call(request) { $0.statistics(node: node, reply: FuseReply($1)) }

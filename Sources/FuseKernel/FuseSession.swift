@@ -31,13 +31,12 @@ package final class FuseSession: @unchecked Sendable {
   /// `options` are libfuse's and the kernel's mount options. `workers` bounds the threads; few are
   /// enough, since no request waits on anything but the local disk.
   package init(
-    handler: any FuseHandler, mountpoint: String, options: [String], workers: Int
+    handler: any FuseHandler, mountpoint: String, options: [String], wishes: FuseWishes,
+    workers: Int
   ) throws(FuseStartFailure) {
     context = FuseContext(handler)
     data = .allocate(capacity: 1)
-    data.initialize(to: ubiquity_fuse_context())
-    data.pointee.handler = Unmanaged.passUnretained(context).toOpaque()
-    data.pointee.extra_flags = FuseCapabilities.extraFlags
+    data.initialize(to: context.userData(wishes))
     operations = .allocate(capacity: 1)
     operations.initialize(to: FuseOperations.make())
     self.mountpoint = mountpoint

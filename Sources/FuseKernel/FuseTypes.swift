@@ -122,4 +122,5 @@ package struct FuseConnection: Sendable {
   package let protocolMinor: UInt32
   package let maximumWrite: UInt32
   package let maximumReadAhead: UInt32
+  package let granted: FuseGrants
 }

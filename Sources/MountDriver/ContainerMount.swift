@@ -41,7 +41,7 @@ package final class ContainerMount: Sendable {
       made = try FuseSession(
         handler: handler, mountpoint: path,
         options: options.libraryOptions(source: fileSystem.coordinator.container.description),
-        workers: 8)
+        wishes: FuseWishes(), workers: 8)
       try made.mount()
     } catch {
       throw failure(error)
