@@ -71,14 +71,15 @@ package final class ControlServer: Sendable {
       return
     }
     let connection = ClientConnection(socket)
-    let isAccepted = state.withLock { state in
-      guard state.listener != nil, state.connections.count < Self.maximumConnections else {
-        return false
-      }
-      state.connections[socket.descriptor] = connection
-      return true
+    let (isRunning, hasRoom) = state.withLock { state in
+      let isRunning = state.listener != nil
+      let hasRoom = state.connections.count < Self.maximumConnections
+      if isRunning && hasRoom { state.connections[socket.descriptor] = connection }
+      return (isRunning, hasRoom)
     }
-    guard isAccepted else {
+    // Closed without a word: the client finds the next daemon.
+    guard isRunning else { return }
+    guard hasRoom else {
       connection.fail(.null, ControlError(.busy, "the daemon has too many connections"))
       return
     }

@@ -13,33 +13,30 @@ package final class ControlClient {
 
   package static let socketName = "control.sock"
 
-  /// Takes over a connected socket and greets. Throws when the daemon is of another protocol.
-  package init(socket: OpenFile) throws(ControlError) {
+  /// Takes over a connected socket and greets. Throws `Broken` when the other end goes away before it
+  /// answers, and a `ControlError` when the daemon is of another protocol.
+  private init(socket: OpenFile) throws {
     self.socket = socket
     daemon = Greeting(protocolVersion: 0, version: "", pid: 0)
     let mine = Greeting(
       protocolVersion: Product.protocolVersion, version: Product.version, pid: getpid())
-    daemon = try call(Methods.Hello.self, mine)
+    daemon = try exchange(Methods.Hello.self, mine) { (_, _) throws(ControlError) in }
   }
 
   /// Connects to the daemon of `state`, starting one with `launcher` if none runs.
   package static func connect(state: String, launcher: DaemonLauncher?) throws(ControlError)
     -> ControlClient
   {
-    do {
-      return try ControlClient(
-        socket: try UnixSocket.connect(directory: state, name: socketName))
-    } catch let error as Errno {
-      guard let launcher, isAbsence(error) else { throw Self.unreachable(state, error) }
-      return try ControlClient(socket: try launcher.start(state: state))
-    } catch let error as ControlError {
-      throw error
-    } catch {
-      throw ControlError(.failed, "\(error)")
-    }
+    if let client = try connectIfRunning(state: state) { return client }
+    guard let launcher else { throw unreachable(state, .connectionRefused) }
+    return try launcher.start(state: state)
   }
 
   /// Connects if a daemon runs; nil if none does.
+  ///
+  /// One that was killed or told to stop has the socket a while longer, and whoever connects then is
+  /// cut off with the greeting unanswered. A greeting does nothing, so nothing is in doubt: there is
+  /// no daemon any more.
   package static func connectIfRunning(state: String) throws(ControlError) -> ControlClient? {
     let socket: OpenFile
     do throws(Errno) {
@@ -48,15 +45,23 @@ package final class ControlClient {
       if isAbsence(error) { return nil }
       throw unreachable(state, error)
     }
-    return try ControlClient(socket: socket)
+    do {
+      return try ControlClient(socket: socket)
+    } catch is Broken {
+      return nil
+    } catch let error as ControlError {
+      throw error
+    } catch {
+      throw notUnderstood(error)
+    }
   }
 
   /// No daemon has the socket: it is not there, or it was left by one that was killed.
-  static func isAbsence(_ error: Errno) -> Bool {
+  private static func isAbsence(_ error: Errno) -> Bool {
     error == .noSuchFileOrDirectory || error == .connectionRefused
   }
 
-  static func unreachable(_ state: String, _ error: Errno) -> ControlError {
+  private static func unreachable(_ state: String, _ error: Errno) -> ControlError {
     if error == .permissionDenied || error == .notPermitted {
       return ControlError(
         .notPermitted,
@@ -74,43 +79,63 @@ package final class ControlClient {
   /// Calls `method` and gives each notification that comes before its answer, by name and as the
   /// line that it came in, to `onNotification`.
   package func call<Method: ControlMethod>(
-    _: Method.Type, _ parameters: Method.Parameters,
+    _ method: Method.Type, _ parameters: Method.Parameters,
     onNotification: (String, [UInt8]) throws(ControlError) -> Void
   ) throws(ControlError) -> Method.Answer {
     do {
-      let id = nextID
-      nextID += 1
-      let line = try Message.request(id: .number(id), method: Method.name, parameters)
-      guard line.count <= LineBuffer.maximumLength else {
-        throw ControlError(
-          .usage, "this is too much for one command; name fewer paths, or a directory above them")
-      }
-      try UnixSocket.send(line, to: socket)
-      while true {
-        let line = try nextLine()
-        switch try Message.received(Method.Answer.self, in: line) {
-        case .result(let answer): return answer
-        case .failure(let error): throw error.controlError
-        case .notification(let name): try onNotification(name, line)
-        }
-      }
+      return try exchange(method, parameters, onNotification: onNotification)
     } catch let error as ControlError {
       throw error
-    } catch let error as Errno {
+    } catch Broken.ended {
+      throw ControlError(.failed, "the daemon ended before it answered; see `ubiquityfs log`")
+    } catch Broken.failed(let error) {
       throw ControlError(
         .failed, "the connection to the daemon broke (\(error)); see `ubiquityfs log`")
     } catch {
-      throw ControlError(.failed, "the daemon's reply is not understood: \(error)")
+      throw Self.notUnderstood(error)
+    }
+  }
+
+  private static func notUnderstood(_ error: any Error) -> ControlError {
+    ControlError(.failed, "the daemon's reply is not understood: \(error)")
+  }
+
+  /// The other end went away before it answered.
+  private enum Broken: Error {
+    case ended
+    case failed(Errno)
+  }
+
+  private func exchange<Method: ControlMethod>(
+    _: Method.Type, _ parameters: Method.Parameters,
+    onNotification: (String, [UInt8]) throws(ControlError) -> Void
+  ) throws -> Method.Answer {
+    let id = nextID
+    nextID += 1
+    let line = try Message.request(id: .number(id), method: Method.name, parameters)
+    guard line.count <= LineBuffer.maximumLength else {
+      throw ControlError(
+        .usage, "this is too much for one command; name fewer paths, or a directory above them")
+    }
+    do throws(Errno) { try UnixSocket.send(line, to: socket) } catch { throw Broken.failed(error) }
+    while true {
+      let line = try nextLine()
+      switch try Message.received(Method.Answer.self, in: line) {
+      case .result(let answer): return answer
+      case .failure(let error): throw error.controlError
+      case .notification(let name): try onNotification(name, line)
+      }
     }
   }
 
   private func nextLine() throws -> [UInt8] {
     while true {
       if let line = try buffer.next() { return line }
-      let piece = try UnixSocket.receive(socket, upTo: 1 << 16)
-      guard !piece.isEmpty else {
-        throw ControlError(.failed, "the daemon ended before it answered; see `ubiquityfs log`")
+      let piece: [UInt8]
+      do throws(Errno) { piece = try UnixSocket.receive(socket, upTo: 1 << 16) } catch {
+        throw Broken.failed(error)
       }
+      guard !piece.isEmpty else { throw Broken.ended }
       buffer.append(piece)
     }
   }

@@ -28,7 +28,7 @@ package struct DaemonLauncher: Sendable {
   /// `POSIX_SPAWN_SETSID` of posix_spawn(3), which needs `_GNU_SOURCE`.
   private static let setSession: Int32 = 0x80
 
-  package func start(state: String) throws(ControlError) -> OpenFile {
+  package func start(state: String) throws(ControlError) -> ControlClient {
     let owner: UInt32
     do throws(Errno) {
       try Files.makeDirectories(state)
@@ -51,13 +51,7 @@ package struct DaemonLauncher: Sendable {
     /// Nil while none of ours runs.
     var process: pid_t? = try spawn(state: state, log: log)
     while monotonicNanoseconds() < deadline {
-      do throws(Errno) {
-        return try UnixSocket.connect(directory: state, name: ControlClient.socketName)
-      } catch {
-        guard ControlClient.isAbsence(error) else {
-          throw ControlClient.unreachable(state, error)
-        }
-      }
+      if let client = try ControlClient.connectIfRunning(state: state) { return client }
       let now = monotonicNanoseconds()
       if let child = process {
         var status: Int32 = 0

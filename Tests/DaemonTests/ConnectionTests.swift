@@ -125,4 +125,40 @@ import UbiquityKit
       #expect(error == ControlError(.failed, "the third"))
     }
   }
+
+  /// Closes its socket when somebody connects; the connection too, if it takes it.
+  private static func startDaemonThatEnds(_ directory: String, accepts: Bool) throws {
+    let listener = try UnixSocket.listen(directory: directory, name: "control.sock")
+    _ = startThread {
+      var ready = pollfd(fd: listener.descriptor, events: Int16(POLLIN), revents: 0)
+      while poll(&ready, 1, -1) < 0 {}
+      if accepts { _ = try? UnixSocket.accept(listener) }
+    }
+  }
+
+  /// A daemon that was killed has its socket until the kernel has taken the process down, and one
+  /// that stops may close a connection that it has just taken.
+  @Test(arguments: [false, true]) func aDaemonThatEndsIsNone(accepts: Bool) async throws {
+    try await Self.onThread {
+      let scratch = try Scratch()
+      let program = scratch.path + "/program"
+      try Files.replace(
+        program, with: Array("#!/bin/sh\necho 'ubiquityfs: the next' >&2\nexit 1\n".utf8))
+      chmod(program, 0o700)
+      for launcher in [nil, DaemonLauncher(executable: program)] {
+        try Self.startDaemonThatEnds(scratch.path, accepts: accepts)
+        defer { try? Files.remove(scratch.path + "/control.sock") }
+        if let launcher {
+          do throws(ControlError) {
+            _ = try ControlClient.connect(state: scratch.path, launcher: launcher)
+            Issue.record("a daemon that is none was found")
+          } catch {
+            #expect(error == ControlError(.failed, "the next"))
+          }
+        } else {
+          #expect(try ControlClient.connectIfRunning(state: scratch.path) == nil)
+        }
+      }
+    }
+  }
 }
