@@ -9,9 +9,13 @@ HELPERDIR ?= /sbin
 # Empty to keep the symbols in what is installed.
 STRIP ?= -s
 SOAK ?= 10
+ROUNDS ?= 5
+# More arguments for the measuring program, as in BENCH='--only git'.
+BENCH ?=
 
 release_flags := -c release --static-swift-stdlib
 binary := .build/release/ubiquityfs
+bench := .build/release/ubiquityfs-bench
 installed := $(DESTDIR)$(PREFIX)
 bash_completions := $(installed)/share/bash-completion/completions
 zsh_completions := $(installed)/share/zsh/site-functions
@@ -19,10 +23,10 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak bench bench-build bench-million install uninstall format lint clean
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the libraries and tools that are missing (told before it is done)
 	@.ci/setup
@@ -42,6 +46,17 @@ demo: setup build ## watch two devices at work in a directory that is removed af
 test: ## check imports and format, build, and run every test, real mounts included
 	@.ci/setup tests
 	@.ci/test $(SWIFT)
+
+bench: build bench-build ## measure a mount against a native directory (ROUNDS=, BENCH_REPOSITORY=)
+	@$(bench) --binary $(binary) --rounds $(ROUNDS) --json .build/bench.json --table .build/bench.md \
+	  $(BENCH)
+
+bench-million: build bench-build ## a million files: rates, and what the daemon holds
+	@$(bench) files --binary $(binary) --json .build/bench-million.json \
+	  --table .build/bench-million.md $(BENCH)
+
+bench-build:
+	$(SWIFT) build $(release_flags) --product ubiquityfs-bench
 
 soak: ## run the tests on real mounts over and over (SOAK= times)
 	@.ci/setup tests

@@ -34,6 +34,7 @@ let package = Package(
   products: [
     .executable(name: "ubiquityfs", targets: ["ubiquityfs"]),
     .library(name: "UbiquityKit", targets: ["UbiquityKit"]),
+    .executable(name: "ubiquityfs-bench", targets: ["UbiquityBench"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-system", from: "1.6.0"),
@@ -119,6 +120,8 @@ let package = Package(
         "Daemon", "UbiquityKit", "ControlProtocol", "Model", "Platform", arguments, system,
       ],
       swiftSettings: settings),
+    .executableTarget(
+      name: "UbiquityBench", dependencies: ["Platform", arguments], swiftSettings: settings),
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(
