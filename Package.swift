@@ -122,6 +122,8 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(
       name: "UbiquityBench", dependencies: ["Platform", arguments], swiftSettings: settings),
+    .target(
+      name: "OperationSequences", path: "Tests/OperationSequences", swiftSettings: hotSettings),
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(
@@ -152,7 +154,8 @@ let package = Package(
     .testTarget(
       name: "FileSystemTests",
       dependencies: [
-        "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform", system,
+        "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform",
+        "OperationSequences", system,
       ],
       swiftSettings: settings),
     .testTarget(
