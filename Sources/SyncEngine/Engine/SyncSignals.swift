@@ -1,22 +1,22 @@
 internal import Platform
 
 /// Wakes the engine. `changedHere` is called on request threads: it takes one short lock.
-final class SyncSignals: Sendable {
-  enum Signal: Sendable {
+package final class SyncSignals: Sendable {
+  package enum Signal: Sendable {
     case changedHere
     case look
   }
 
-  let stream: AsyncStream<Signal>
+  package let stream: AsyncStream<Signal>
   private let continuation: AsyncStream<Signal>.Continuation
   private let lastChange = Lock<UInt64>(0)
   private let timer = Lock<Task<Void, Never>?>(nil)
 
-  init() {
+  package init() {
     (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
-  func changedHere() {
+  package func changedHere() {
     lastChange.withLock { $0 = monotonicNanoseconds() }
     continuation.yield(.changedHere)
   }
@@ -35,13 +35,14 @@ final class SyncSignals: Sendable {
     }
   }
 
-  func finish() {
+  package func finish() {
     timer.withLock { $0?.cancel() }
     continuation.finish()
   }
 
-  /// How long nothing has changed here.
-  func quietSince() -> Duration {
-    .nanoseconds(Int64(monotonicNanoseconds() - lastChange.withLock { $0 }))
+  /// How long nothing has changed here. The clock is read under the lock, as in `changedHere`: a time
+  /// from before it may be earlier than a change that another thread notes meanwhile.
+  package func quietSince() -> Duration {
+    lastChange.withLock { .nanoseconds(Int64(monotonicNanoseconds() - $0)) }
   }
 }
