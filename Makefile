@@ -9,6 +9,7 @@ HELPERDIR ?= /sbin
 # Empty to keep the symbols in what is installed.
 STRIP ?= -s
 SOAK ?= 10
+SOAK_MINUTES ?= 60
 ROUNDS ?= 5
 # More arguments for the measuring program, as in BENCH='--only git'.
 BENCH ?=
@@ -23,7 +24,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak bench bench-build bench-million install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-tests bench bench-build bench-million install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -58,7 +59,11 @@ bench-million: build bench-build ## a million files: rates, and what the daemon 
 bench-build:
 	$(SWIFT) build $(release_flags) --product ubiquityfs-bench
 
-soak: ## run the tests on real mounts over and over (SOAK= times)
+soak: build ## an hour of mixed load on two devices (SOAK_MINUTES=)
+	@.ci/setup tests
+	@Tests/soak/soak --binary $(binary) --minutes $(SOAK_MINUTES)
+
+soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	@.ci/setup tests
 	$(SWIFT) build --build-tests
 	@round=0; while [ $$round -lt $(SOAK) ]; do \
