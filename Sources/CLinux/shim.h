@@ -51,4 +51,15 @@ static inline int linux_umount2(const char *path, int flags) {
   return (int)syscall(SYS_umount2, path, flags);
 }
 
+/// Closed by exec.
+static inline int linux_eventfd(void) { return (int)syscall(SYS_eventfd2, 0, 02000000); }
+
+/// Only where the processor's number fits a mask of 1024.
+static inline int linux_pin_thread(int processor) {
+  uint64_t mask[16] = {0};
+  if (processor < 0 || processor >= 1024) return -1;
+  mask[processor / 64] = 1ull << (processor % 64);
+  return (int)syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+}
+
 #endif

@@ -58,11 +58,13 @@ enum FuseCapabilities {
       }
     }
     // One request carries up to 1 MiB, the most that the kernel allows.
-    connection.max_write = 1 << 20
+    connection.max_write = maximumWrite
     connection.max_readahead = 1 << 20
     // Reads that wait for the network must not keep others from being sent.
     connection.max_background = 256
     connection.congestion_threshold = 192
     connection.time_gran = 1
   }
+
+  static let maximumWrite: UInt32 = 1 << 20
 }

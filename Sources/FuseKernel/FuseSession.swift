@@ -22,6 +22,7 @@ package final class FuseSession: @unchecked Sendable {
   private let session: OpaquePointer
   private let mountpoint: String
   private let workers: UInt32
+  private let usesRing: Bool
   private let ended = Gate()
   private let thread = Lock<pthread_t?>(nil)
   /// Of the mount, as in the mount table; set by `mount`.
@@ -41,6 +42,7 @@ package final class FuseSession: @unchecked Sendable {
     operations.initialize(to: FuseOperations.make())
     self.mountpoint = mountpoint
     self.workers = UInt32(max(1, workers))
+    usesRing = wishes.usesRing
     var arguments = fuse_args()
     for argument in ["ubiquityfs", "-o", options.joined(separator: ",")] {
       fuse_opt_add_arg(&arguments, argument)
@@ -94,6 +96,7 @@ package final class FuseSession: @unchecked Sendable {
 
   /// Serves requests on threads of its own and returns at once.
   package func run() {
+    context.transport.prepare(session, data, isWanted: usesRing)
     let started = startThread {
       self.serve()
       self.finish()
@@ -120,6 +123,7 @@ package final class FuseSession: @unchecked Sendable {
 
   /// After the loop: no request is being served, and none comes.
   private func finish() {
+    context.transport.stop()
     context.lot.drain()
     // Closing the device would free what a notification waits for in the kernel, if that were not in
     // a write to the same device, which keeps it open.
@@ -181,6 +185,8 @@ package final class FuseSession: @unchecked Sendable {
       thread.withLock { if let thread = $0 { pthread_kill(thread, Self.wakeSignal) } }
     }
   }
+
+  package var transport: FuseTransport { context.transport.current }
 
   package func waitUntilEnded() { ended.wait() }
 

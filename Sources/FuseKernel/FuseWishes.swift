@@ -13,8 +13,13 @@ package struct FuseWishes: Sendable {
   }
 
   package var passthrough: Passthrough?
+  /// Requests come over io_uring where that is possible.
+  package var usesRing: Bool
 
-  package init(passthrough: Passthrough? = nil) { self.passthrough = passthrough }
+  package init(passthrough: Passthrough? = nil, usesRing: Bool = false) {
+    self.passthrough = passthrough
+    self.usesRing = usesRing
+  }
 
   var encoded: ubiquity_fuse_wishes {
     // HANDLE_KILLPRIV_V2: we drop set-uid and set-gid bits on writes; otherwise the kernel asks for
@@ -32,8 +37,10 @@ package struct FuseWishes: Sendable {
 /// What the kernel agreed to of a session's wishes.
 package struct FuseGrants: Sendable {
   package let passthrough: Bool
+  package let ring: Bool
 
   init(_ flags: UInt64) {
     passthrough = flags & ubiquity_fuse_passthrough != 0
+    ring = flags & ubiquity_fuse_over_io_uring != 0
   }
 }

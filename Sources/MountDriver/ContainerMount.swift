@@ -41,7 +41,7 @@ package final class ContainerMount: Sendable {
       made = try FuseSession(
         handler: handler, mountpoint: path,
         options: options.libraryOptions(source: fileSystem.coordinator.container.description),
-        wishes: FuseWishes(), workers: 8)
+        wishes: FuseWishes(usesRing: options.usesRing), workers: 8)
       try made.mount()
     } catch {
       throw failure(error)
@@ -98,6 +98,15 @@ package final class ContainerMount: Sendable {
     }
     session.abort()
     session.waitUntilEnded()
+  }
+
+  /// How requests come: `io_uring`, or `device` and why.
+  package var transport: (name: String, reason: String?) {
+    switch session.withLock({ $0 })?.transport {
+    case .ioUring: ("io_uring", nil)
+    case .device(let reason): ("device", reason)
+    case nil: ("device", "not mounted")
+    }
   }
 
   package func waitUntilUnmounted() { session.withLock { $0 }?.waitUntilEnded() }

@@ -13,6 +13,8 @@ package struct MountOptions: Hashable, Sendable {
   package var allowsOthers = false
   /// `listxattr` lists `user.ubiquity.*` too.
   package var listsStatus = false
+  /// Requests come over io_uring where the kernel has that.
+  package var usesRing = true
   /// What the kernel is told as it is: `nosuid`, `noexec`, ...
   package var kernelOptions: [String] = []
 
@@ -41,6 +43,13 @@ package struct MountOptions: Hashable, Sendable {
         throw Invalid(description: "policy must be ondemand or greedy, not '\(value ?? "")'")
       }
       self.policy = policy
+      return
+    }
+    if name == "io_uring" {
+      guard let value, ["auto", "off"].contains(value) else {
+        throw Invalid(description: "io_uring must be auto or off, not '\(value ?? "")'")
+      }
+      usesRing = value == "auto"
       return
     }
     if name == "coordination" || name == "casefold" {

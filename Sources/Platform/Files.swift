@@ -55,6 +55,17 @@ package enum Files {
     _ = try retrying { Glibc.rename(from, to) }
   }
 
+  /// What one of the kernel's small files says, without the last line's end; nil if it is not there.
+  package static func smallText(_ path: String, limit: Int = 256) -> String? {
+    let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, filled in
+      filled = max(0, Glibc.read(descriptor, buffer.baseAddress, buffer.count))
+    }
+    return String(decoding: bytes.last == 0x0a ? bytes.dropLast() : bytes[...], as: UTF8.self)
+  }
+
   /// The names in a directory, sorted, without `.` and `..`.
   package static func names(in path: String) throws(Errno) -> [String] {
     guard let directory = opendir(path) else { throw Errno(rawValue: errno) }

@@ -22,7 +22,10 @@ import Testing
     #expect(options.kernelOptions == ["dev", "noexec"])
   }
 
-  @Test(arguments: ["policy=lazy", "policy", "casefold", "coordination=mandatory", "what", "ro=1"])
+  @Test(arguments: [
+    "policy=lazy", "policy", "casefold", "coordination=mandatory", "what", "ro=1", "io_uring",
+    "io_uring=on",
+  ])
   func othersAreRefused(option: String) {
     #expect(throws: MountOptions.Invalid.self) { try MountOptions(parsing: [option]) }
   }

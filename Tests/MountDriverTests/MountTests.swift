@@ -18,8 +18,9 @@ struct MountTests {
     if let output { #expect(result.output == output) }
   }
 
-  @Test func aTreeIsCopiedAndIsTheSame() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func aTreeIsCopiedAndIsTheSame(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect(
       """
       mkdir ../tree; cd ../tree
@@ -37,8 +38,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test func gitWorks() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func gitWorks(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect(
       """
       export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
@@ -51,9 +53,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(.enabled(if: access("/usr/bin/sqlite3", X_OK) == 0))
-  func sqliteWorks() async throws {
-    let mounted = try Mounted()
+  @Test(.enabled(if: access("/usr/bin/sqlite3", X_OK) == 0), arguments: Transport.available)
+  func sqliteWorks(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect(
       """
       sqlite3 x.db 'pragma journal_mode=wal; create table t(a);
@@ -63,9 +65,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(.enabled(if: access("/usr/bin/getfattr", X_OK) == 0))
-  func attributesAreReadAndWritten() async throws {
-    let mounted = try Mounted()
+  @Test(.enabled(if: access("/usr/bin/getfattr", X_OK) == 0), arguments: Transport.available)
+  func attributesAreReadAndWritten(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect(
       """
       echo x > f; setfattr -n user.a -v 1 f
@@ -77,16 +79,18 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test func aReadOnlyMountIsNotChanged() async throws {
-    let mounted = try Mounted(options: ["ro"])
+  @Test(arguments: Transport.available)
+  func aReadOnlyMountIsNotChanged(transport: Transport) async throws {
+    let mounted = try Mounted(options: ["ro"], over: transport)
     try await expect(
       "! touch f; ls", in: mounted,
       prints: "touch: cannot touch 'f': Read-only file system\nDocuments\n")
     try mounted.mount.unmount()
   }
 
-  @Test func aBusyMountStaysAndADetachedOneIsGone() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func aBusyMountStaysAndADetachedOneIsGone(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect("echo x > f", in: mounted)
     async let holder = mounted.run(
       "exec 3<f; echo > ../held; cd /; while [ ! -e \(mounted.directory)/go ]; do sleep 0.05; done; ! cat <&3"
@@ -103,8 +107,9 @@ struct MountTests {
     #expect(try await holder.status == 0)
   }
 
-  @Test func badMountPointsAreRefusedWithWhatToDo() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func badMountPointsAreRefusedWithWhatToDo(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     func start(_ path: String) throws {
       try ContainerMount(
         fileSystem: mounted.mount.fileSystem, mountpoint: path, options: MountOptions()
@@ -121,8 +126,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test func aRemoteChangeIsSeenThoughEverythingWasCached() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func aRemoteChangeIsSeenThoughEverythingWasCached(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect(
       "echo x > f; ls; cat f; ! cat g 2>/dev/null", in: mounted, prints: "Documents\nf\nx\n")
     // What the sync engine does, in small: the catalog changes, then the kernel is told.
@@ -141,8 +147,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test func timesThatCannotBeSaidAreTheNearest() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func timesThatCannotBeSaidAreTheNearest(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     try await expect(
       """
       touch -d '1600-01-01 UTC' f; stat -c %Y f; touch -d '2300-01-01 UTC' f; stat -c %Y f
@@ -151,8 +158,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test func whatIsClosedIsCommitted() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func whatIsClosedIsCommitted(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     // A copy of the catalog has what a daemon that is killed would leave.
     let python = """
       os, shutil, sqlite3 = map(__import__, ('os', 'shutil', 'sqlite3'))
@@ -179,8 +187,10 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test func pagesChangedThroughAMappingAreWrittenBeforeABusyMountGoes() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func pagesChangedThroughAMappingAreWrittenBeforeABusyMountGoes(transport: Transport) async throws
+  {
+    let mounted = try Mounted(over: transport)
     let python = """
       mmap, os, time = map(__import__, ('mmap', 'os', 'time'))
       size = 64 << 20
@@ -212,10 +222,10 @@ struct MountTests {
     _ = try await holder
   }
 
-  @Test(.timeLimit(.minutes(1)))
-  func aMountGoesWhileProgramsListItAndTheKernelIsTold() async throws {
+  @Test(.timeLimit(.minutes(1)), arguments: Transport.available)
+  func aMountGoesWhileProgramsListItAndTheKernelIsTold(transport: Transport) async throws {
     for _ in 0..<5 {
-      let mounted = try Mounted()
+      let mounted = try Mounted(over: transport)
       try await expect("mkdir d; cd d; touch $(seq 300)", in: mounted)
       async let lister = mounted.run(
         """

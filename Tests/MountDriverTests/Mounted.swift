@@ -17,7 +17,8 @@ final class Mounted: Sendable {
   let mount: ContainerMount
   let coordinator: ContainerCoordinator
 
-  init(options: [String] = []) throws {
+  /// A mount over the device has declined the ring by its options, or else finds it switched off.
+  init(options: [String] = [], over transport: Transport, isDeclined: Bool = true) throws {
     var template = Array("/tmp/mount-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
@@ -30,10 +31,12 @@ final class Mounted: Sendable {
       container: try ContainerID("iCloud.com.example.test"), catalog: catalog, content: content)
     mount = ContainerMount(
       fileSystem: ContainerFileSystem(coordinator: coordinator, clock: SystemClock()),
-      mountpoint: path, options: try MountOptions(parsing: options)
+      mountpoint: path,
+      options: try MountOptions(
+        parsing: options + (transport == .device && isDeclined ? ["io_uring=off"] : []))
     ) { line in print(line) }
     coordinator.setInvalidator(mount)
-    try mount.start()
+    try transport.start(mount, isDeclined: isDeclined)
   }
 
   deinit {

@@ -70,22 +70,27 @@ final class SlowFetcher: ContentFetching {
 }
 
 extension Mounted {
-  /// A file of another device appears in the container's root: all of it but its content.
-  func appear(_ name: String, size: Int) throws {
+  /// A file of another device appears in the container's root: all of it but its content. Once for a
+  /// mount.
+  func appear(_ name: String, size: Int) throws { try appear([name], size: size) }
+
+  func appear(_ names: [String], size: Int) throws {
     let catalog = coordinator.catalog
     guard let chunk = ChunkID([UInt8](repeating: 7, count: 32)) else { throw Errno.invalidArgument }
     let now = Timestamp(nanoseconds: 1_000_000_000)
-    let record = ItemRecord(
-      id: .random(), kind: .file, links: [Link(parent: .root, name: try ItemName(name))],
-      mode: 0o644, modified: now, created: now,
-      content: ContentVersion(
-        id: .random(), parent: nil, device: .random(), modified: now, size: UInt64(size),
-        manifest: Manifest(chunks: [ChunkReference(id: chunk, length: UInt32(size))])))
+    let records = try names.map { name in
+      ItemRecord(
+        id: .random(), kind: .file, links: [Link(parent: .root, name: try ItemName(name))],
+        mode: 0o644, modified: now, created: now,
+        content: ContentVersion(
+          id: .random(), parent: nil, device: .random(), modified: now, size: UInt64(size),
+          manifest: Manifest(chunks: [ChunkReference(id: chunk, length: UInt32(size))])))
+    }
     try catalog.fold(
-      LogChanges(upserts: [record]),
+      LogChanges(upserts: records),
       to: LogPosition(sequence: 1, hash: [UInt8](repeating: 1, count: 32)))
     let result = try catalog.apply(
-      [.upsert(record, content: .placeholder, stamp: nil)], isOpen: { _ in false },
+      records.map { .upsert($0, content: .placeholder, stamp: nil) }, isOpen: { _ in false },
       isOpenForWriting: { _ in false })
     coordinator.invalidate(result.invalidations)
     mount.waitForInvalidations()
@@ -94,8 +99,9 @@ extension Mounted {
 
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct WaitingTests {
-  @Test func aReaderWaitsWhileOthersGoOn() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func aReaderWaitsWhileOthersGoOn(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 3 << 20)
@@ -114,9 +120,11 @@ struct WaitingTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: ["cat far", "dd if=far iflag=direct bs=4096 count=1", "echo x >> far"])
-  func aKilledReaderDoesNotWait(command: String) async throws {
-    let mounted = try Mounted()
+  @Test(
+    arguments: ["cat far", "dd if=far iflag=direct bs=4096 count=1", "echo x >> far"],
+    Transport.available)
+  func aKilledReaderDoesNotWait(command: String, transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 1 << 20)
@@ -127,8 +135,9 @@ struct WaitingTests {
     while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
   }
 
-  @Test func aMountEndsWhileReadersWait() async throws {
-    let mounted = try Mounted()
+  @Test(arguments: Transport.available)
+  func aMountEndsWhileReadersWait(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 1 << 20)

@@ -1,0 +1,125 @@
+import Coordination
+import Glibc
+import MountDriver
+import Testing
+
+/// Many programs at once, over each transport.
+@Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
+struct LoadTests {
+  @Test func aMountSaysWhyItDoesNotUseTheRing() throws {
+    let declined = try Mounted(over: .device).mount.transport
+    #expect(declined.name == "device")
+    #expect(declined.reason == "switched off by the mount's options")
+  }
+
+  @Test(.enabled(if: RingSwitch.isThere))
+  func withoutTheKernelsSwitchAMountUsesTheDevice() async throws {
+    let mounted = try Mounted(over: .device, isDeclined: false)
+    #expect(mounted.mount.transport.reason == "the fuse module's parameter enable_uring is off")
+    #expect(try await mounted.run("echo x > near; cat near").output == "x\n")
+    try mounted.mount.unmount()
+  }
+
+  /// More readers than a ring has threads wait, twice, so that places of the first time are used again.
+  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  func readersWaitInCrowdsAndAllAreServed(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
+    try mounted.appear("far", size: 8 << 20)
+    for round in 0..<3 {
+      let fetcher = SlowFetcher(mounted.coordinator)
+      mounted.coordinator.setFetcher(fetcher)
+      async let readers = mounted.run(
+        """
+        for i in $(seq 60); do
+          dd if=far iflag=direct bs=32K skip=$((64 * \(round) + i)) count=1 2>/dev/null | tr -d a | wc -c &
+        done
+        wait
+        """)
+      try await fetcher.waitUntilAsked()
+      let others = try await mounted.run(
+        """
+        for i in $(seq 4); do
+          (for j in $(seq 50); do echo $j > near-$i-$j; cat near-$i-$j; rm near-$i-$j; done | wc -l) &
+        done
+        wait
+        """)
+      #expect(others.output == "50\n50\n50\n50\n")
+      fetcher.answer()
+      let left = try await readers.output
+      #expect(left == String(repeating: "0\n", count: 60))
+    }
+    try mounted.mount.unmount()
+  }
+
+  /// What is read is what was written, whatever else goes on.
+  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  func programsOnAllProcessorsDoNotMixUpTheirFiles(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
+    let result = try await mounted.run(
+      """
+      for i in $(seq 8); do
+        (
+          mkdir d$i
+          for j in $(seq 12); do
+            head -c $((i * 4099 * j)) /dev/urandom > ../source-$i
+            cp ../source-$i d$i/f$j; sync d$i/f$j; mv d$i/f$j d$i/g$j
+            dd if=d$i/g$j bs=64K iflag=direct 2>/dev/null | cmp - ../source-$i
+            [ "$(stat -c %s d$i/g$j)" = "$(stat -c %s ../source-$i)" ]
+          done
+          rm -r d$i
+        ) &
+        workers="$workers $!"
+      done
+      for worker in $workers; do wait $worker; done
+      ls
+      """)
+    #expect(result.status == 0, "\(result.output)")
+    #expect(result.output == "Documents\n")
+    try mounted.mount.unmount()
+  }
+
+  /// A signal ends a call that waits, and no other one.
+  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  func callsAreInterruptedOneByOne(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
+    let fetcher = SlowFetcher(mounted.coordinator)
+    mounted.coordinator.setFetcher(fetcher)
+    try mounted.appear((0...20).map { "far\($0)" }, size: 1 << 20)
+    async let patient = mounted.run(
+      "dd if=far0 iflag=direct bs=64K skip=3 count=1 2>/dev/null | wc -c")
+    try await fetcher.waitUntilAsked()
+    let result = try await mounted.run(
+      """
+      for i in $(seq 20); do
+        (timeout -s TERM 0.$((i % 5 + 1)) bash -c "echo x >> far$i" || echo $?) &
+      done
+      wait
+      echo x > near; cat near
+      """)
+    #expect(result.output == String(repeating: "124\n", count: 20) + "x\n")
+    fetcher.answer()
+    let patience = try await patient.output
+    #expect(patience == "65536\n")
+    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
+  }
+
+  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  func aMountIsTakenAwayUnderLoad(transport: Transport) async throws {
+    for _ in 0..<5 {
+      let mounted = try Mounted(over: transport)
+      async let load = mounted.run(
+        """
+        touch begun
+        for i in $(seq 8); do
+          (while echo $i > f$i && cat f$i && mv f$i g$i && rm g$i && sync .; do :; done) > /dev/null 2>&1 &
+        done
+        wait
+        """)
+      while try await !mounted.run("[ -e begun ] && [ -e f1 -o -e g1 ] && echo yes").output
+        .contains("yes")
+      {}
+      mounted.mount.detach()
+      #expect(try await load.status == 0)
+    }
+  }
+}
