@@ -36,8 +36,13 @@ struct PlaceOptions: ParsableArguments {
       binary: binary, parent: directory, mountOptions: mountOptions, isOnline: online)
     Cleanup.onSignals(stage)
     defer { stage.remove() }
-    try stage.start()
-    return try body(stage)
+    do {
+      try stage.start()
+      return try body(stage)
+    } catch {
+      if let obituary = stage.obituary() { say(obituary) }
+      throw error
+    }
   }
 
   /// Prints `text`, and writes what was asked for.

@@ -59,7 +59,7 @@ struct Sizes {
     bigFile = part(1024) << 20
     randomReads = part(100_000)
     written = part(1024) << 20
-    randomWrites = part(50_000)
+    randomWrites = part(20_000)
     synchronizedWrites = part(500)
     treeDirectories = part(200)
     smallDirectories = part(100)

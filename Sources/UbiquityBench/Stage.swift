@@ -77,12 +77,23 @@ final class Stage: @unchecked Sendable {
     try Unmounting.synchronizeFileSystem(of: native.directory)
   }
 
+  /// What the daemon logged last, if it is gone: then whatever failed did so because of that.
+  func obituary() -> String? {
+    guard daemon > 0, kill(daemon, 0) != 0 else { return nil }
+    let log = (try? Bytes.read(root + "/state/daemon.log")) ?? []
+    let lines = String(decoding: log, as: UTF8.self).split(separator: "\n").suffix(20)
+    return "the daemon is gone; it logged last:\n" + lines.joined(separator: "\n")
+  }
+
   /// Ends the daemon, which unmounts, and removes the directory. May be called in any state.
   func remove() {
     if daemon > 0 {
-      _ = try? Program.run([binary, "unmount", mountpoint], environment: environment)
-      kill(daemon, SIGTERM)
-      for _ in 0..<600 where kill(daemon, 0) == 0 { usleep(50_000) }
+      if kill(daemon, 0) == 0 {
+        _ = try? Program.run([binary, "unmount", mountpoint], environment: environment)
+        kill(daemon, SIGTERM)
+        for _ in 0..<600 where kill(daemon, 0) == 0 { usleep(50_000) }
+      }
+      if MountTable.isDead(mountpoint) { _ = try? MountTable.detach(mountpoint) }
     }
     _ = try? Program.run(["rm", "-rf", "--one-file-system", root])
   }
