@@ -31,16 +31,19 @@ final class Stage: @unchecked Sendable {
     root = template.withUnsafeBufferPointer { String(cString: $0.baseAddress.unsafelyUnwrapped) }
     self.mountOptions = mountOptions
     self.isOnline = isOnline
-    native = Place(.native, directory: root + "/native")
+    native = Place(.native, directory: root + "/native/Documents")
     mount = Place(.mount, directory: root + "/mount/Documents")
   }
 
   var places: [Place] { [native, mount] }
 
   func start() throws {
-    for name in ["native", "mount"] {
+    // As deep as in the mount, so that both have paths of as many names.
+    for name in ["native", "native/Documents", "mount"] {
       guard Glibc.mkdir(root + "/" + name, 0o755) == 0 else { throw Failure.system("mkdir", name) }
     }
+    // Has ext4 spread what is made in it over the disk, away from what was removed lately.
+    _ = try? Program.run(["chattr", "+T", native.directory])
     try ubiquity("account", "sign-in", "--quiet", "--device-name", "bench")
     daemon = try status().daemon.pid
     try mountNow()

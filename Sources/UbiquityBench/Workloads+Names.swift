@@ -45,7 +45,8 @@ extension Workloads {
     ]
   }
 
-  static func names(_ sizes: Sizes) -> [Workload] {
+  /// Those that remove come last of all; see `Place.discard`.
+  static func names(_ sizes: Sizes, removing: Bool) -> [Workload] {
     let buffer = Buffer(count: 4096)
     var paths: [String: Paths] = [:]
     /// Names for new files below the directory `scratch`.
@@ -58,8 +59,32 @@ extension Workloads {
       try place.makeDirectory("scratch")
       return Paths((0..<count).map { place.path("scratch/entry-\($0)") })
     }
-    let clear: Workload.Step = { place, _ in try place.removeTree("scratch") }
+    let clear: Workload.Step = { place, _ in try place.discard("scratch") }
     let small = sizes.smallFiles
+    if removing {
+      return [
+        Workload(
+          name: "unlink", title: "unlink", target: 3, operations: small, operation: "unlink",
+          prepare: { place, stage in
+            let names = try scratch(place)
+            try Calls.createFiles(names, bytes: 4096, with: buffer)
+            paths[place.directory] = names
+            try stage.settle()
+          },
+          body: { place, _ in try Calls.removeFiles(made(place)) }, finish: clear),
+        Workload(
+          name: "mkdir-rmdir", title: "mkdir + rmdir", target: 3, operations: sizes.directories,
+          operation: "directory",
+          prepare: { place, stage in
+            paths[place.directory] = try flat(place, sizes.directories)
+            try stage.settle()
+          },
+          body: { place, _ in
+            try Calls.makeDirectories(made(place))
+            try Calls.removeDirectories(made(place))
+          }, finish: clear),
+      ]
+    }
     return [
       Workload(
         name: "open-read-close", title: "open + read 4 KiB + close", target: 5, operations: small,
@@ -90,26 +115,6 @@ extension Workloads {
         },
         body: { place, _ in try Calls.createFiles(made(place), bytes: 4096, with: buffer) },
         finish: clear),
-      Workload(
-        name: "unlink", title: "unlink", target: 3, operations: small, operation: "unlink",
-        prepare: { place, stage in
-          let names = try scratch(place)
-          try Calls.createFiles(names, bytes: 4096, with: buffer)
-          paths[place.directory] = names
-          try stage.settle()
-        },
-        body: { place, _ in try Calls.removeFiles(made(place)) }, finish: clear),
-      Workload(
-        name: "mkdir-rmdir", title: "mkdir + rmdir", target: 3, operations: sizes.directories,
-        operation: "directory",
-        prepare: { place, stage in
-          paths[place.directory] = try flat(place, sizes.directories)
-          try stage.settle()
-        },
-        body: { place, _ in
-          try Calls.makeDirectories(made(place))
-          try Calls.removeDirectories(made(place))
-        }, finish: clear),
       Workload(
         name: "create-fsync", title: "create + 4 KiB + fsync", target: 2,
         operations: sizes.synchronizedFiles, operation: "file",

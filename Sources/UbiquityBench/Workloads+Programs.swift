@@ -1,7 +1,7 @@
 internal import Glibc
 
 extension Workloads {
-  static func programs(_ sizes: Sizes) -> [Workload] {
+  static func programs(_ sizes: Sizes, removing: Bool) -> [Workload] {
     let buffer = Buffer(count: 1 << 16)
     func origin(_ place: Place) -> String { place.path(Fixture.origin.rawValue) }
     let clone: Workload.Step = { place, _ in
@@ -13,7 +13,6 @@ extension Workloads {
       )
     }
     let newClone: Workload.Step = { place, stage in
-      try place.removeTree("clone")
       try clone(place, stage)
       try stage.settle()
     }
@@ -23,11 +22,23 @@ extension Workloads {
     let settle: Workload.Step = { _, stage in try stage.settle() }
     let files = sizes.sourceFiles
     var commits: [String: String] = [:]
+    if removing {
+      return [
+        Workload(
+          name: "rm-tree", title: "rm -rf of a source tree", target: 3, operations: files,
+          operation: "file",
+          prepare: { place, stage in
+            try extract(place, stage)
+            try stage.settle()
+          },
+          body: { place, _ in try place.removeTree("extracted") })
+      ]
+    }
     return [
       Workload(
         name: "git-clone", title: "git clone --local --no-hardlinks", target: 3, operations: files,
         operation: "file", fixtures: [.origin], prepare: settle, body: clone,
-        finish: { place, _ in try place.removeTree("clone") }),
+        finish: { place, _ in try place.discard("clone") }),
       Workload(
         name: "git-checkout", title: "git checkout of another commit", target: 2.5,
         operations: files, operation: "file", fixtures: [.origin],
@@ -43,7 +54,7 @@ extension Workloads {
         name: "git-status-first", title: "git status, first after a clone", target: 1.6,
         operations: files, operation: "file", fixtures: [.origin], prepare: newClone,
         body: { place, _ in try Program.git("status", "--porcelain", at: place.path("clone")) },
-        finish: { place, _ in try place.removeTree("clone") }),
+        finish: { place, _ in try place.discard("clone") }),
       Workload(
         name: "git-status-again", title: "git status, again (five times)", target: 1.3,
         operations: files * 5, operation: "file", fixtures: [.origin],
@@ -56,14 +67,14 @@ extension Workloads {
         body: { place, _ in
           for _ in 0..<5 { try Program.git("status", "--porcelain", at: place.path("clone")) }
         },
-        finish: { place, _ in try place.removeTree("clone") }),
+        finish: { place, _ in try place.discard("clone") }),
       Workload(
         name: "tar-extract", title: "tar extract", target: 4, operations: files, operation: "file",
         prepare: { _, stage in
           _ = try Repository.archive(stage, sizes)
           try stage.settle()
         },
-        body: extract, finish: { place, _ in try place.removeTree("extracted") }),
+        body: extract, finish: { place, _ in try place.discard("extracted") }),
       Workload(
         name: "tar-read", title: "tar read", target: 3.5, operations: files, operation: "file",
         fixtures: [.sources],
@@ -76,14 +87,6 @@ extension Workloads {
           try Program.drain(
             ["tar", "cf", "-", "-C", place.directory, Fixture.sources.rawValue], with: buffer)
         }),
-      Workload(
-        name: "rm-tree", title: "rm -rf of a source tree", target: 3, operations: files,
-        operation: "file",
-        prepare: { place, stage in
-          try extract(place, stage)
-          try stage.settle()
-        },
-        body: { place, _ in try place.removeTree("extracted") }),
     ]
   }
 }
