@@ -136,6 +136,7 @@ package final class FuseSession: @unchecked Sendable {
     }
     notifier.waitUntilIdle()
     fuse_session_destroy(session)
+    context.transport.release(data)
     context.handler.ended()
     thread.withLock { $0 = nil }
     ended.open()

@@ -91,4 +91,15 @@ final class FuseTransportChoice: Sendable {
 
   /// After the loop: no request is handled any more when this returns.
   func stop() { state.withLock { $0.uring }?.stop() }
+
+  /// After the session: nothing replies any more. Gives back the ring's memory and descriptors, which
+  /// a mount that is kept after its end would hold.
+  func release(_ data: UnsafeMutablePointer<ubiquity_fuse_context>) {
+    data.pointee.transport = nil
+    let uring = state.withLock { state in
+      state.reason = "unmounted"
+      return state.uring.take()
+    }
+    withExtendedLifetime(uring) {}
+  }
 }

@@ -7,9 +7,10 @@ import Testing
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct LoadTests {
   @Test func aMountSaysWhyItDoesNotUseTheRing() throws {
-    let declined = try Mounted(over: .device).mount.transport
-    #expect(declined.name == "device")
-    #expect(declined.reason == "switched off by the mount's options")
+    let mounted = try Mounted(over: .device)
+    #expect(mounted.mount.transport.name == "device")
+    #expect(mounted.mount.transport.reason == "switched off by the mount's options")
+    try mounted.mount.unmount()
   }
 
   @Test(.enabled(if: RingSwitch.isThere))
@@ -120,6 +121,8 @@ struct LoadTests {
       {}
       mounted.mount.detach()
       #expect(try await load.status == 0)
+      // The ring's memory and descriptors are given back, though the mount is kept.
+      #expect(mounted.mount.transport.reason == "unmounted")
     }
   }
 }
