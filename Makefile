@@ -24,7 +24,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-tests bench bench-build bench-million install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-tests crash bench bench-build bench-million install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,14 @@ soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	  round=$$((round + 1)); echo "round $$round of $(SOAK)"; \
 	  $(SWIFT) test --skip-build --filter EndToEndTests || exit 1; done
 
+crash: ## kill the daemon and cut the power at every place, and print the figures
+	@.ci/setup tests
+	$(SWIFT) build --build-tests
+	@status=0; UBIQUITYFS_CRASH=all $(SWIFT) test --skip-build \
+	  --filter 'CrashTests|PowerCutTests' > .build/crash.log 2>&1 || status=$$?; \
+	  grep -aE 'recorded an issue|^↳|error: Exited' .build/crash.log | head -40; \
+	  grep -a ' figures: ' .build/crash.log; exit $$status
+
 install: ## install the release binary, built if it is not there (PREFIX=, DESTDIR=, HELPERDIR=)
 	@test -x $(binary) || $(MAKE) setup build
 	install -D -m 755 $(STRIP) $(binary) $(installed)/bin/ubiquityfs
@@ -90,9 +98,10 @@ uninstall: ## remove what `install` put there
 	  rm -f "$(installed)/share/man/man$${page##*.}/$${page##*/}"; done
 	for unit in mount-helpers/*.service; do rm -f "$(units)/$${unit##*/}"; done
 
-lint: ## check imports, documented claims and format
+lint: ## check imports, documented claims, fault points and format
 	@Tests/check-imports
 	@Tests/check-claims
+	@Tests/check-fault-points
 	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests
 
 format: ## bring the sources into the standard format

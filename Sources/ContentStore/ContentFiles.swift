@@ -11,6 +11,8 @@ package import SystemPackage
 package final class ContentFiles: Sendable {
   package let directory: String
   let partials = Lock<[ContentKey: PartialContent]>([:])
+  /// Subdirectories made by this process whose own name may not be durable yet. A leaf.
+  private let newShards = Lock<Set<String>>([])
 
   /// Makes the directory where it is missing.
   package init(directory: String) throws(Errno) {
@@ -31,9 +33,16 @@ package final class ContentFiles: Sendable {
     do {
       return try OpenFile.open(path, flags: flags)
     } catch .noSuchFileOrDirectory where create {
-      try Files.makeDirectories(shard(of: key))
+      try makeShard(of: key)
       return try OpenFile.open(path, flags: flags)
     }
+  }
+
+  private func makeShard(of key: ContentKey) throws(Errno) {
+    let shard = shard(of: key)
+    try Files.makeDirectories(shard)
+    newShards.withLock { _ = $0.insert(shard) }
+    FaultPoint.reach("content.shard-made")
   }
 
   package func exists(_ key: ContentKey) -> Bool { Files.exists(path(of: key)) }
@@ -45,6 +54,7 @@ package final class ContentFiles: Sendable {
   /// bytes are lost.
   package func remove(_ key: ContentKey) throws(Errno) {
     dropPartial(key)
+    FaultPoint.reach("content.removing")
     do { try Files.remove(path(of: key)) } catch .noSuchFileOrDirectory {}
   }
 
@@ -80,8 +90,15 @@ package final class ContentFiles: Sendable {
 
   /// Makes the file and its name durable. `file` is an open descriptor of `key`.
   package func synchronize(_ key: ContentKey, _ file: OpenFile) throws(Errno) {
+    let shard = shard(of: key)
     try file.synchronize()
-    try Files.synchronizeDirectory(shard(of: key))
+    FaultPoint.reach("content.synced")
+    try Files.synchronizeDirectory(shard)
+    if newShards.withLock({ $0.contains(shard) }) {
+      try Files.synchronizeDirectory(directory)
+      newShards.withLock { _ = $0.remove(shard) }
+    }
+    FaultPoint.reach("content.name-synced")
   }
 
   /// Whether something, a mapping included, has the file open for writing: a mapping outlives the
@@ -99,6 +116,7 @@ package final class ContentFiles: Sendable {
     let output = try open(target, writable: true, create: true)
     do throws(Errno) {
       try ContentFiles.copy(input, to: output)
+      FaultPoint.reach("content.copied")
     } catch {
       try? remove(target)
       throw error

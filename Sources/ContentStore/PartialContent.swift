@@ -25,6 +25,7 @@ package final class PartialContent: Sendable {
     let (end, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
     guard !overflow, end <= size else { throw .invalidArgument }
     try file.write(bytes, at: offset)
+    FaultPoint.reach("content.part-written")
     present.withLock { $0.insert(offset..<end) }
   }
 
@@ -62,16 +63,18 @@ package final class PartialContent: Sendable {
     min(size, present.withLock { $0.firstMissing(from: offset) })
   }
 
-  /// Makes the bytes durable. To be done before the catalog calls the content local: that row must
-  /// never outlive the bytes it stands for.
-  package func synchronize() throws(Errno) { try file.synchronizeData() }
-
   private func clamped(_ range: Range<UInt64>) -> Range<UInt64> {
     min(range.lowerBound, size)..<min(range.upperBound, size)
   }
 }
 
 extension ContentFiles {
+  /// Makes the bytes and their file's name durable. To be done before the catalog calls the content
+  /// local: that row must never outlive the bytes it stands for.
+  package func synchronize(_ partial: PartialContent) throws(Errno) {
+    try synchronize(partial.key, partial.file)
+  }
+
   /// The partial content of `key`, made empty where there is none yet. All who ask for the same key
   /// get the same object until it is dropped. A size other than that of the first is EINVAL.
   package func partial(_ key: ContentKey, size: UInt64) throws(Errno) -> PartialContent {
@@ -84,6 +87,7 @@ extension ContentFiles {
       // What a former process left is not known to be right.
       try file.truncate(to: 0)
       try file.truncate(to: size)
+      FaultPoint.reach("content.partial-made")
       let made = PartialContent(key: key, size: size, file: file)
       known[key] = made
       return made

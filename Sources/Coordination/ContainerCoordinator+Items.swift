@@ -1,6 +1,7 @@
 package import Catalog
 internal import ContentStore
 internal import Model
+internal import Platform
 package import SystemPackage
 
 /// What users ask of items: where they are, to evict, to download, to keep.
@@ -29,6 +30,7 @@ extension ContainerCoordinator {
   private func evictFile(_ inode: Catalog.Inode) throws(Errno) {
     guard !isPinned(inode) else { throw Errno.resourceBusy }
     let key = try catalog.evict(inode.number, isOpen: { self.isOpen($0) })
+    FaultPoint.reach("evict.marked")
     fetcher?.cancelBackgroundFetches(of: inode.number)
     content.dropPartial(key)
     discard(key)

@@ -75,6 +75,7 @@ extension ContainerFileSystem {
       kind: .file, mode: permissions, owner: caller.user, group: caller.group)
     do throws(Errno) {
       let made = try catalog.create(itemName, in: parent, new)
+      FaultPoint.reach("create.made")
       let handle = try acquire(
         made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
       do throws(Errno) {
@@ -228,6 +229,7 @@ extension ContainerFileSystem {
   }
 
   package func noteWritten(_ handle: UInt64, to file: OpenFile) throws(Errno) {
+    FaultPoint.reach("write.done")
     try handles.get(handle).content.noteChange(of: file, at: now())
   }
 
@@ -311,6 +313,7 @@ extension ContainerFileSystem {
   package func synchronize(_ handle: UInt64, dataOnly: Bool) throws(Errno) {
     let open = try handles.get(handle)
     try open.content.synchronize(dataOnly: dataOnly)
+    FaultPoint.reach("fsync.content")
     try catalog.commit(durable: true)
   }
 

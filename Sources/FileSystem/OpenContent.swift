@@ -133,6 +133,10 @@ final class OpenContent: Sendable {
     // What is no version has no mark: its size is read back at a start after a crash anyway.
     guard !state.isMarked, try catalog.inode(number).version != nil else { return }
     try catalog.noteWriteBegan(number)
+    // Durably: bytes written in place may be on the disk after a power cut, and without the mark they
+    // would pass for those of the version that the row names.
+    try catalog.commit(durable: true)
+    FaultPoint.reach("write.marked")
     state.isMarked = true
   }
 
@@ -153,10 +157,12 @@ final class OpenContent: Sendable {
       try beginChange(&state)
       if state.isLocal {
         if let file = try existingWriter(&state) { try file.truncate(to: 0) }
+        FaultPoint.reach("truncate.emptied")
         try catalog.noteContentChange(number, size: 0, modified: time)
       } else {
         let old = state.key
         let made = try catalog.replaceContent(number).inode
+        FaultPoint.reach("truncate.replaced")
         state.key = ContentKey(item: made.item, generation: made.generation)
         state.isLocal = true
         state.reader = nil

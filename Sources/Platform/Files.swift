@@ -4,6 +4,7 @@ package import SystemPackage
 /// System calls on paths, with typed errors and retried `EINTR`.
 package enum Files {
   package static func makeDirectory(_ path: String, mode: UInt32 = 0o700) throws(Errno) {
+    try FaultPoint.check("path.mkdir")
     _ = try retrying { mkdir(path, mode) }
   }
 
@@ -33,9 +34,13 @@ package enum Files {
     return lstat(path, &result) == 0
   }
 
-  package static func remove(_ path: String) throws(Errno) { _ = try retrying { unlink(path) } }
+  package static func remove(_ path: String) throws(Errno) {
+    try FaultPoint.check("path.unlink")
+    _ = try retrying { unlink(path) }
+  }
 
   package static func removeDirectory(_ path: String) throws(Errno) {
+    try FaultPoint.check("path.rmdir")
     _ = try retrying { rmdir(path) }
   }
 
@@ -52,6 +57,7 @@ package enum Files {
   }
 
   package static func rename(_ from: String, _ to: String) throws(Errno) {
+    try FaultPoint.check("path.rename")
     _ = try retrying { Glibc.rename(from, to) }
   }
 

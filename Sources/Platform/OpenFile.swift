@@ -17,7 +17,8 @@ package final class OpenFile: Sendable {
   package static func open(
     _ path: String, flags: Int32, mode: UInt32 = 0o600
   ) throws(Errno) -> OpenFile {
-    OpenFile(owning: try retrying { Glibc.open(path, flags | O_CLOEXEC, mode) })
+    if flags & O_CREAT != 0 { try FaultPoint.check("file.create") }
+    return OpenFile(owning: try retrying { Glibc.open(path, flags | O_CLOEXEC, mode) })
   }
 
   /// Reads until `buffer` is full or the file ends; gives the bytes read.
@@ -56,6 +57,7 @@ package final class OpenFile: Sendable {
       let start = buffer.baseAddress! + done
       let room = buffer.count - done
       let position = off_t(offset) + off_t(done)
+      try FaultPoint.check("file.write")
       done += try retrying { pwrite(descriptor, start, room, position) }
     }
   }
@@ -69,19 +71,27 @@ package final class OpenFile: Sendable {
   }
 
   package func truncate(to size: UInt64) throws(Errno) {
+    try FaultPoint.check("file.truncate")
     _ = try retrying { ftruncate(descriptor, off_t(size)) }
   }
 
   /// `fallocate(2)` with its own mode bits.
   package func allocate(mode: Int32, offset: UInt64, length: UInt64) throws(Errno) {
+    try FaultPoint.check("file.allocate")
     _ = try retrying { linux_fallocate(descriptor, mode, Int64(offset), Int64(length)) }
   }
 
   /// `fsync(2)`.
-  package func synchronize() throws(Errno) { _ = try retrying { fsync(descriptor) } }
+  package func synchronize() throws(Errno) {
+    try FaultPoint.check("file.sync")
+    _ = try retrying { fsync(descriptor) }
+  }
 
   /// `fdatasync(2)`.
-  package func synchronizeData() throws(Errno) { _ = try retrying { fdatasync(descriptor) } }
+  package func synchronizeData() throws(Errno) {
+    try FaultPoint.check("file.datasync")
+    _ = try retrying { fdatasync(descriptor) }
+  }
 
   package func status() throws(Errno) -> stat {
     var result = stat()

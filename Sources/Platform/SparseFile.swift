@@ -29,7 +29,8 @@ extension OpenFile {
   package func copyRange(
     at offset: UInt64, count: Int, to target: OpenFile, at targetOffset: UInt64
   ) throws(Errno) -> Int {
-    Int(
+    try FaultPoint.check("file.copy")
+    return Int(
       try retrying {
         var from = Int64(offset)
         var to = Int64(targetOffset)

@@ -109,7 +109,7 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     try partial.write([UInt8](repeating: 9, count: 700), at: 300)
     #expect(partial.isComplete)
     #expect(partial.nextHole(from: 0) == 1000)
-    try partial.synchronize()
+    try files.synchronize(partial)
     files.dropPartial(key(1, 1))
     #expect(files.existingPartial(key(1, 1)) == nil)
     #expect(try files.open(key(1, 1), writable: false).read(count: 1, at: 250) == [7])

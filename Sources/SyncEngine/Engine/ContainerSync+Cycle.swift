@@ -49,6 +49,7 @@ extension ContainerSync {
         try local { () throws(Errno) in
           try coordinator.catalog.fold(segment.changes, to: segment.position)
         }
+        FaultPoint.reach("sync.folded")
       }
     }
   }
@@ -138,6 +139,7 @@ extension ContainerSync {
       let result = try coordinator.catalog.apply(
         operations, isOpen: { coordinator.isOpen($0) },
         isOpenForWriting: { coordinator.isOpenForWriting($0) })
+      FaultPoint.reach("sync.applied")
       for item in replacements.keys { stagings[item] = nil }
       coordinator.invalidate(result.invalidations)
       discard(result.obsolete)
@@ -211,6 +213,7 @@ extension ContainerSync {
       try catalog.committed(
         changes, to: newPosition, stamps: settled, versions: versions, undecided: undecided)
     }
+    FaultPoint.reach("sync.acknowledged")
     unannounced = []
     for id in plan.versions.keys { staged[id] = nil }
     return true

@@ -135,7 +135,8 @@ extension ContainerSync {
       }
     }
     do throws(Errno) {
-      try partial.synchronize()
+      try content.synchronize(partial)
+      FaultPoint.reach("sync.staged")
     } catch {
       throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
     }

@@ -300,10 +300,11 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// All bytes are there: makes them durable, and only then calls the content local.
   private func settle(_ number: InodeNumber, _ source: DownloadJob.Source) {
     do throws(Errno) {
-      try source.partial.synchronize()
-      FaultPoint.reach("download.before-mark")
+      try coordinator.content.synchronize(source.partial)
+      FaultPoint.reach("download.durable")
       let isCurrent = try coordinator.catalog.markContentLocal(
         number, generation: source.key.generation)
+      FaultPoint.reach("download.local")
       if !isCurrent { missBackground() }
       coordinator.content.dropPartial(source.key)
       finish(number, .success(()))

@@ -1,0 +1,120 @@
+/// What a workload makes of a native directory, operation by operation; what a mount shows after a
+/// crash is measured by it.
+struct Model: Sendable {
+  /// After each operation of the fixture and then of the workload.
+  private let states: [TreeState]
+  private let operations: [[String]]
+
+  init(_ workload: Workload, shown: String) {
+    var states: [TreeState] = []
+    var current: [Substring] = []
+    for line in shown.split(separator: "\n") {
+      if line.hasPrefix("== ") {
+        if line != "== 0" { states.append(TreeState(current)) }
+        current = []
+      } else {
+        current.append(line)
+      }
+    }
+    states.append(TreeState(current))
+    self.states = states
+    operations = workload.lines.map { $0.split(separator: " ").map(String.init) }
+  }
+
+  /// The state after `count` operations of the workload.
+  func state(after count: Int) -> TreeState {
+    states[states.count - 1 - operations.count + min(max(count, 0), operations.count)]
+  }
+
+  // MARK: The process ended
+
+  /// After a close or an fsync all is there that was done before.
+  private static let keeping: Set<String> = [
+    "close", "fsync", "fdatasync", "fsyncdir", "map", "sync",
+  ]
+
+  /// The process ended when `done` operations had returned. What is kept is to be there, of what came
+  /// after a part in its order, and of the one that was under way all or nothing. Nil, or what is
+  /// wrong.
+  func judgeCrash(_ shown: TreeState, done: Int) -> String? {
+    let kept = 1 + (operations.prefix(done).lastIndex { Self.keeping.contains($0[0]) } ?? -1)
+    for count in kept...(done + 1) where shown.all == state(after: count).all { return nil }
+    return "after \(done) operations:\n" + shown.differences(from: state(after: done))
+  }
+
+  // MARK: The power failed
+
+  private static let syncing: Set<String> = ["fsync", "fdatasync", "fsyncdir", "map"]
+
+  /// The power failed when `done` operations had returned, and perhaps one more. Names and attributes
+  /// are to be those after some operation that is not before the last fsync; the bytes of each file
+  /// those of its own last fsync, or of what was written to it since. Nil, or what is wrong.
+  func judgePowerCut(_ shown: TreeState, done: Int) -> String? {
+    let last = min(done + 1, operations.count)
+    let kept = 1 + (operations.prefix(done).lastIndex { Self.syncing.contains($0[0]) } ?? -1)
+    var wrong =
+      "names are none of those after \(kept) to \(last) operations; with those after "
+      + "\(kept):\n" + shown.differences(from: state(after: kept))
+    for count in kept...last where shown.names == state(after: count).names {
+      guard let bad = wrongContent(shown, count: count, done: done) else { return nil }
+      wrong = bad
+    }
+    return "after \(done) operations: \(wrong)"
+  }
+
+  private func wrongContent(_ shown: TreeState, count: Int, done: Int) -> String? {
+    let synced = syncedContents(done: done, names: count)
+    for (entry, expected) in zip(shown.entries, state(after: count).entries) {
+      guard let number = expected.number, let text = entry.content else { continue }
+      let last = min(done + 1, operations.count)
+      let versions = Set(
+        (min(synced[number] ?? 0, last)...last).compactMap { content(of: number, after: $0) })
+      if versions.contains(text) { continue }
+      guard let bytes = Runs(text)?.bytes, versions.count > 1 else {
+        return "\(entry.path) is \(text), not \(versions.sorted())"
+      }
+      let allowed = versions.compactMap { Runs($0)?.bytes }
+      let sizes = allowed.map(\.count)
+      guard (sizes.min()!...sizes.max()!).contains(bytes.count) else {
+        return "\(entry.path) has \(bytes.count) bytes, not those of \(versions.sorted())"
+      }
+      for (offset, byte) in bytes.enumerated() {
+        let isNew = byte == UInt8(ascii: "0") && sizes.contains { $0 <= offset }
+        guard isNew || allowed.contains(where: { $0.count > offset && $0[offset] == byte }) else {
+          return "\(entry.path) is \(text), at \(offset) none of \(versions.sorted())"
+        }
+      }
+    }
+    return nil
+  }
+
+  private func content(of number: String, after count: Int) -> String? {
+    state(after: count).entries.first { $0.number == number }?.content
+  }
+
+  /// By file: after how many operations it was last synchronised. Renaming over a file synchronises
+  /// what is renamed, as ext4 does it, if the new name is seen.
+  private func syncedContents(done: Int, names: Int) -> [String: Int] {
+    var open: [String: String] = [:]
+    var result: [String: Int] = [:]
+    func number(_ path: String, after count: Int) -> String? {
+      state(after: count).entries.first { $0.path == path }?.number
+    }
+    for (index, word) in operations.enumerated() {
+      switch word[0] {
+      case "create", "open", "empty", "name":
+        open[word[1]] = number(word[2], after: index + 1)
+      case "fsync", "fdatasync", "map":
+        if index < done, let number = open[word[1]] { result[number] = index + 1 }
+      case "rename":
+        if index < names, number(word[2], after: index) != nil,
+          let number = number(word[2], after: index + 1)
+        {
+          result[number] = max(result[number] ?? 0, index)
+        }
+      default: break
+      }
+    }
+    return result
+  }
+}
