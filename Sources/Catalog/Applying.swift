@@ -1,6 +1,6 @@
 internal import Foundation
 internal import GRDB
-internal import Model
+package import Model
 internal import SystemPackage
 
 /// One batch of the sync engine being applied to the local tree.
@@ -28,8 +28,11 @@ final class Applying {
     time = engine.now
   }
 
-  func run(_ batch: [LocalOperation]) throws -> ApplyResult {
+  func run(_ batch: [LocalOperation], given: [ItemID: UInt64?]) throws -> ApplyResult {
     try checkStamps(batch)
+    for (item, stamp) in given where try engine.stamp(item) != stamp {
+      throw ApplyFailure.changed(item)
+    }
     for case .adopt(let local, let item) in batch { try adopt(local, as: item) }
     try checkWriters(batch)
     var removed: [(item: ItemID, number: InodeNumber)] = []
@@ -400,11 +403,14 @@ extension ContainerCatalog {
   /// Applies a batch, all of it or nothing, in one transaction. Parents' times are not touched: a
   /// directory's are in its own record.
   ///
+  /// `given`: dirty marks of further items that the batch stands on. Programs change the tree while a
+  /// batch is planned; where one of these changed, nothing is applied.
+  ///
   /// An open item whose content is replaced moves to a new inode number; the old inode becomes an
   /// orphan with what it had. The closures are called under the catalog's lock. The kernel's caches
   /// are to be invalidated after; obsolete content files to be unlinked in `afterDurableCommit`.
   package func apply(
-    _ batch: [LocalOperation], isOpen: (InodeNumber) -> Bool,
+    _ batch: [LocalOperation], given: [ItemID: UInt64?] = [:], isOpen: (InodeNumber) -> Bool,
     isOpenForWriting: (InodeNumber) -> Bool
   ) throws(ApplyFailure) -> ApplyResult {
     var refusal: ApplyFailure?
@@ -413,7 +419,8 @@ extension ContainerCatalog {
         do {
           return try withoutActuallyEscaping(isOpen) { isOpen in
             try withoutActuallyEscaping(isOpenForWriting) { isOpenForWriting in
-              try Applying(engine, isOpen: isOpen, isOpenForWriting: isOpenForWriting).run(batch)
+              try Applying(engine, isOpen: isOpen, isOpenForWriting: isOpenForWriting)
+                .run(batch, given: given)
             }
           }
         } catch let failure as ApplyFailure {

@@ -255,6 +255,12 @@ extension Engine {
         setStamp(item)
       }
     }
+    // So may have gone what was only announced, and is not settled by its record. Without a mark
+    // nobody would ever know that it is to go elsewhere too.
+    for record in changes.upserts
+    where try stamp(record.id) == nil && syncedInode(record.id) == nil {
+      setStamp(record.id)
+    }
   }
 
   /// False for a content that was changed since it was read.

@@ -137,7 +137,7 @@ extension ContainerSync {
     }
     do throws(ApplyFailure) {
       let result = try coordinator.catalog.apply(
-        operations, isOpen: { coordinator.isOpen($0) },
+        operations, given: plan.givens, isOpen: { coordinator.isOpen($0) },
         isOpenForWriting: { coordinator.isOpenForWriting($0) })
       FaultPoint.reach("sync.applied")
       for item in replacements.keys { stagings[item] = nil }

@@ -21,6 +21,9 @@ package struct Plan: Sendable {
   package var replaced: [ItemID] = []
   /// Items that wait for a program to close them.
   package var deferred: [ItemID] = []
+  /// The dirty marks of items that the local half leaves alone and that decided something in it: who
+  /// keeps a name that another is renamed for. Nil: it had none.
+  package var givens: [ItemID: UInt64?] = [:]
   /// Only identities were changed: plan again.
   package var isPreliminary = false
 

@@ -33,7 +33,10 @@ extension Planner {
           if !adoptions.values.contains(remote) { adoptions[local] = remote }
         case .renamed(let loser, let name):
           let winner = loser == id ? owner.id : id
-          if let winner { owners[link] = winner }
+          if let winner {
+            owners[link] = winner
+            targets.nameKeepers.insert(winner)
+          }
           owners[Link(parent: link.parent, name: name)] = loser
         }
       }

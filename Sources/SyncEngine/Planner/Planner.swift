@@ -200,6 +200,7 @@ package struct Planner<View: TreeView> {
     }
     plan.local.insert(contentsOf: upserts.sorted { $0.depth < $1.depth }.map(\.operation), at: 0)
     plan.local += removals.sorted { $0.depth > $1.depth }.map(\.operation)
+    for id in targets.nameKeepers { plan.givens[id] = .some(targets.items[id]?.stamp) }
     return plan
   }
 

@@ -4,6 +4,8 @@ internal import Model
 struct Targets {
   let items: [ItemID: ItemTrees]
   private var targets: [ItemID: Target] = [:]
+  /// Who keeps a name that another item had to give up.
+  var nameKeepers: Set<ItemID> = []
 
   init(items: [ItemID: ItemTrees]) { self.items = items }
 

@@ -1,0 +1,38 @@
+import Backend
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// Programs change the tree while the engine looks at it.
+@Suite(.serialized) struct BusyTreeTests {
+  /// A file that is saved by renaming is there at every moment, whatever the engine saw of the old
+  /// one and of the new one.
+  @Test func aReplacedFileKeepsItsName() async throws {
+    let device = try EngineDevice(store: MemoryStore(), secret: .generate())
+    for number in 0..<100 { try device.write("Documents/other \(number)", [1]) }
+    try device.write("Documents/file", [0])
+    await device.sync.start()
+    try await device.sync.sync()
+    let syncing = Task {
+      while !Task.isCancelled { try? await device.sync.sync(timeout: .milliseconds(1)) }
+    }
+    for round in 0..<100 {
+      try device.write("Documents/file.new", [UInt8(truncatingIfNeeded: round)])
+      // Enough to look at for a rename to fall between two looks.
+      for number in 0..<20 { try device.write("Documents/other \(number)", [2]) }
+      try device.rename("Documents/file.new", "Documents/file")
+      if try device.find("Documents/file 2") != nil {
+        Issue.record("the file lost its name in round \(round)")
+        break
+      }
+    }
+    syncing.cancel()
+    await syncing.value
+    try await device.sync.sync()
+    #expect(try device.find("Documents/file") != nil)
+    #expect(try device.find("Documents/file 2") == nil)
+    #expect(try device.find("Documents/file.new") == nil)
+    await device.end()
+  }
+}
