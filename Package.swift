@@ -23,6 +23,7 @@ let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto"
 let cryptoExtras: Target.Dependency = .product(name: "_CryptoExtras", package: "swift-crypto")
 let protobuf: Target.Dependency = .product(name: "SwiftProtobuf", package: "swift-protobuf")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 let arguments: Target.Dependency = .product(
   name: "ArgumentParser", package: "swift-argument-parser")
@@ -63,7 +64,7 @@ let package = Package(
     .target(
       name: "FuseKernel", dependencies: ["CFuse3", "Platform", system], swiftSettings: settings),
     .target(
-      name: "Catalog", dependencies: ["Model", "Platform", "RecordFormat", grdb, system],
+      name: "Catalog", dependencies: ["Model", "Platform", "RecordFormat", grdb, sqlite, system],
       swiftSettings: settings),
     .target(
       name: "ContentStore", dependencies: ["Model", "Platform", system], swiftSettings: settings),

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import GRDB
 internal import Model
 internal import SystemPackage
 
@@ -42,7 +41,6 @@ final class Checking {
 
   func check() throws {
     findings = []
-    try engine.flush()
     try checkPages()
     try load()
     try checkEntries()
@@ -56,7 +54,7 @@ final class Checking {
 
   private func checkPages() throws {
     let lines = try engine.database { db in
-      try String.fetchAll(db, sql: "PRAGMA integrity_check(20)")
+      try Query("PRAGMA integrity_check(20)").all(db) { $0.text(0) }
     }
     for line in lines where line != "ok" { report("the database: \(line)") }
   }
@@ -75,12 +73,12 @@ final class Checking {
 
   private func checkEntries() throws {
     let rows = try engine.database { db in
-      try Row.fetchAll(db, sql: "SELECT parent, name, child FROM entry")
+      try Query("SELECT parent, name, child FROM entry").all(db) { row in
+        (row.number(0), try? row.name(1), row.number(2))
+      }
     }
-    for row in rows {
-      let parent = row.number(0)
-      let child = row.number(2)
-      guard let name = try? row.name(1) else {
+    for (parent, name, child) in rows {
+      guard let name else {
         report("an entry of inode \(parent) has a name that is not allowed")
         continue
       }
@@ -195,12 +193,13 @@ final class Checking {
   private func checkRemote() throws {
     var links: [Link: ItemID] = [:]
     let rows = try engine.database { db in
-      try Row.fetchAll(db, sql: "SELECT item, record, applied FROM remote")
+      try Query("SELECT item, record, applied FROM remote").all(db) { row in
+        (try row.identifier(0) as ItemID, row.bytes(1), row.bytes(2))
+      }
     }
-    for row in rows {
-      let item: ItemID = try row.identifier(0)
+    for (item, record, applied) in rows {
       do {
-        let record = try engine.decode(try row.bytes(1))
+        let record = try engine.decode(record)
         for link in record?.links ?? [] {
           if links.updateValue(item, forKey: link) != nil {
             report("two remote items are “\(link.name)” in \(link.parent)")
@@ -211,19 +210,21 @@ final class Checking {
         report("the record of item \(item) cannot be read")
       }
       do {
-        _ = try engine.decode(try row.bytes(2))
+        _ = try engine.decode(applied)
       } catch {
         report("the base of item \(item) cannot be read", .clearBase(item))
       }
     }
     let index = try engine.database { db in
-      try Row.fetchAll(db, sql: "SELECT parent, name, item FROM remote_link")
+      try Query("SELECT parent, name, item FROM remote_link").all(db) { row in
+        (
+          Link(parent: try row.identifier(0), name: try row.name(1)),
+          try row.identifier(2) as ItemID
+        )
+      }
     }
-    var isWrong = index.count != links.count
-    for row in index where !isWrong {
-      let link = Link(parent: try row.identifier(0), name: try row.name(1))
-      isWrong = links[link] != (try row.identifier(2) as ItemID)
-    }
+    let isWrong =
+      index.count != links.count || index.contains { link, item in links[link] != item }
     if isWrong {
       report("the index of remote names is not that of the records", .rebuildRemoteLinks)
     }
@@ -249,7 +250,7 @@ final class Checking {
     switch repair {
     case .deleteEntry(let parent, let name):
       try engine.write { db in
-        try engine.queries.deleteEntry.run(db, parent.column, name.data)
+        try engine.queries.deleteEntry.run(db, parent.column, name)
       }
     case .reattach(let number): try reattach(number)
     case .setLinkCount(let number, let count):
@@ -274,8 +275,7 @@ final class Checking {
     case .rebuildRemoteLinks: try rebuildRemoteLinks()
     case .clearBase(let item):
       try engine.write { db in
-        try db.execute(
-          sql: "UPDATE remote SET applied = NULL, same = 0 WHERE item = ?", arguments: [item.data])
+        try Query("UPDATE remote SET applied = NULL, same = 0 WHERE item = ?").run(db, item)
       }
     case .removeContent(let key): obsolete.append(key)
     }
@@ -290,7 +290,7 @@ final class Checking {
   private func reattach(_ number: InodeNumber) throws {
     let inode = try engine.inode(number)
     try engine.write { db in
-      try db.execute(sql: "DELETE FROM entry WHERE child = ?", arguments: [number.column])
+      try Query("DELETE FROM entry WHERE child = ?").run(db, number.column)
     }
     engine.names.removeAll()
     engine.parents.removeAll()
@@ -314,18 +314,16 @@ final class Checking {
   }
 
   private func rebuildRemoteLinks() throws {
-    let rows = try engine.database { db in
-      try Row.fetchAll(db, sql: "SELECT item, record FROM remote WHERE record IS NOT NULL")
+    let records = try engine.database { db in
+      try Query("SELECT record FROM remote WHERE record IS NOT NULL").all(db) { $0.blob(0) }
     }
     try engine.write { db in
-      try db.execute(sql: "DELETE FROM remote_link")
-      for row in rows {
-        guard let record = try? engine.decode(try row.bytes(1)) else { continue }
-        for link in record.links {
-          try db.execute(
-            sql: "INSERT OR IGNORE INTO remote_link (parent, name, item) VALUES (?, ?, ?)",
-            arguments: [link.parent.data, link.name.data, record.id.data])
-        }
+      try db.execute("DELETE FROM remote_link")
+      let insert = Query(
+        "INSERT OR IGNORE INTO remote_link (parent, name, item) VALUES (?, ?, ?)")
+      for bytes in records {
+        guard let record = try? engine.decode(bytes) else { continue }
+        for link in record.links { try insert.run(db, link.parent, link.name, record.id) }
       }
     }
   }

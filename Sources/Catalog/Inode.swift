@@ -47,6 +47,10 @@ package struct Inode: Hashable, Sendable {
   /// Nothing names it any more; it lives while something has it open or the kernel remembers it.
   package var isOrphan: Bool
   package var content: ContentState
+  /// It does not stand for its item: another inode does, or may.
+  var isDetached = false
+  /// 512-byte blocks that local content took on the disk when it was last looked at.
+  package var blocks: UInt64 = 0
   /// With `item`, the name of the content file.
   package var generation: UInt64
   /// Which version the content is; nil when it was changed here since, or was never uploaded.

@@ -173,7 +173,7 @@ import Testing
     }
     try fixture.file("after")
     #expect(try fixture.names(fixture.documents) == ["after", "before"])
-    #expect(try fixture.names(try fixture.crashed()) == ["before"])
+    #expect(try fixture.names(try fixture.crashed()) == ["after", "before"])
   }
 }
 

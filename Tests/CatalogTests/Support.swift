@@ -91,7 +91,7 @@ final class Fixture {
   /// What another process would find if this one were killed now.
   func crashed() throws -> ContainerCatalog {
     let copy = directory.path + "/crashed-\(UInt64.random(in: 0 ... .max))"
-    for suffix in ["", "-wal"] {
+    for suffix in ["", "-wal", "-redo-a", "-redo-b"] {
       let bytes = try Files.read(path + suffix)
       let file = try OpenFile.open(copy + suffix, flags: O_CREAT | O_WRONLY)
       try file.write(bytes, at: 0)

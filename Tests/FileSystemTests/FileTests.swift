@@ -138,7 +138,8 @@ import Testing
     // As after kill -9: the files as they are, opened by another process.
     let copy = container.directory + "/copy"
     try Files.makeDirectory(copy)
-    for name in ["catalog.sqlite", "catalog.sqlite-wal"] {
+    for suffix in ["", "-wal", "-redo-a", "-redo-b"] {
+      let name = "catalog.sqlite" + suffix
       try Files.replace(copy + "/" + name, with: try Files.read(container.directory + "/" + name))
     }
     let catalog = try ContainerCatalog(

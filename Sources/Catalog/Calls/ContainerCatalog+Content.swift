@@ -9,7 +9,12 @@ extension ContainerCatalog {
   package func noteContentChange(_ number: InodeNumber, size: UInt64, modified: Timestamp)
     throws(Errno)
   {
-    try change { try $0.noteContentChange(number, size: size, modified: modified) }
+    try run { engine in
+      try engine.operation {
+        engine.isSoft = true
+        try engine.noteContentChange(number, size: size, modified: modified)
+      }
+    }
   }
 
   /// Gives a file a new, empty, local content, whatever it had: truncation to nothing needs no
@@ -22,19 +27,19 @@ extension ContainerCatalog {
   }
 
   /// To be called before the first write of an open of a file, and before an open for writing that
-  /// the kernel serves itself. ENOSPC where the disk has only the catalog's reserve left. Commits, so that after a crash `recover` knows that the bytes may not
-  /// be the version that the row names; for a file that is edited already it does nothing.
+  /// the kernel serves itself. ENOSPC where the disk has only the catalog's reserve left. After a crash `recover` knows by it that
+  /// the bytes may not be the version that the row names; for a file that is edited already it does
+  /// nothing.
   package func noteWriteBegan(_ number: InodeNumber) throws(Errno) {
-    let isNew = try change { engine in
+    try change { engine in
       try engine.requireRoom()
-      return try engine.noteWriteBegan(number)
+      try engine.noteWriteBegan(number)
     }
-    if isNew { try commit(durable: false) }
   }
 
   /// To be called when the last open for writing is closed and the row is up to date.
   package func noteWriteEnded(_ number: InodeNumber) throws(Errno) {
-    try change { try $0.noteWriteEnded(number) }
+    try change { $0.noteWriteEnded(number) }
   }
 
   /// All bytes of the generation are in its content file, durably: remote becomes local. False if

@@ -8,8 +8,6 @@ internal import SystemPackage
 enum CatalogOpening {
   struct Opened {
     let engine: Engine
-    /// The write-ahead log, to be synchronised for a durable commit.
-    let log: OpenFile
     let endedUncleanly: Bool
     let obsolete: [ContentKey]
   }
@@ -42,7 +40,6 @@ enum CatalogOpening {
       // With a write-ahead log, NORMAL loses the last commits in a power cut, never consistency;
       // commits that must not be lost synchronise the log themselves.
       try db.execute(sql: "PRAGMA synchronous = NORMAL")
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
       try db.execute(sql: "PRAGMA cache_size = -16384")
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
     }
@@ -72,14 +69,35 @@ enum CatalogOpening {
   private static func prepare(
     _ queue: DatabaseQueue, path: String, owner: UInt32, group: UInt32, clock: any WallClock
   ) throws -> sending Opened {
+    let connection = try SQLConnection(queue)
     let queries = Queries()
     func meta(_ key: String) throws -> Int64? {
-      try queue.inDatabase { try queries.metaGet.first($0, key) { $0.integer(0) } }
+      try queries.metaGet.first(connection, key) { $0.integer(0) }
     }
     let epoch = UInt64(bitPattern: try meta("epoch") ?? 0) + 1
     let endedUncleanly = try meta("clean") == 0
+    let journal = try RedoJournal(catalog: path)
+    let replayed = try Replay(connection, queries, journal).run(clock.nanoseconds())
+    let greatest = try queries.greatestNumbers.first(connection) { row in
+      (row.unsigned(0), row.integer(1))
+    }
+    // The log's own entry must be durable before a commit in it can be.
+    let log = try OpenFile.open(path + "-wal", flags: O_RDWR | O_CREAT)
+    try log.synchronizeData()
+    let parts = path.split(separator: "/").dropLast().joined(separator: "/")
+    let directory = (path.hasPrefix("/") ? "/" : "") + parts
+    try Files.synchronizeDirectory(directory.isEmpty ? "." : directory)
+    try journal.start(after: replayed)
     let engine = Engine(
-      queue: queue, clock: clock, epoch: epoch, reserve: SpaceReserve(catalog: path))
+      connection: connection, log: log, journal: journal, clock: clock,
+      start: Engine.Start(
+        epoch: epoch,
+        nextInode: max(UInt64(bitPattern: try meta("next.inode") ?? 1), (greatest?.0 ?? 0) + 1),
+        // The low numbers stand for `.` and `..`.
+        nextEntry: max(try meta("next.entry") ?? 15, greatest?.1 ?? 0),
+        databaseSequence: UInt64(bitPattern: try meta("redo.database") ?? 0), sequence: replayed,
+        hasExclusions: try meta("exclusions") != nil),
+      reserve: SpaceReserve(catalog: path))
     var obsolete: [ContentKey] = []
     try engine.operation {
       try engine.write { db in
@@ -94,14 +112,8 @@ enum CatalogOpening {
     guard let root = try? engine.inode(.root), root.kind == .directory, root.item == .root else {
       throw CatalogError.damaged("it has no root directory")
     }
-    try engine.commit()
-    // The log's own entry must be durable before a commit in it can be.
-    let log = try OpenFile.open(path + "-wal", flags: O_RDWR)
-    try log.synchronizeData()
-    let parts = path.split(separator: "/").dropLast().joined(separator: "/")
-    let directory = (path.hasPrefix("/") ? "/" : "") + parts
-    try Files.synchronizeDirectory(directory.isEmpty ? "." : directory)
-    return Opened(engine: engine, log: log, endedUncleanly: endedUncleanly, obsolete: obsolete)
+    try engine.commitDatabase()
+    return Opened(engine: engine, endedUncleanly: endedUncleanly, obsolete: obsolete)
   }
 
   private static func catalogError(_ error: any Error) -> CatalogError {

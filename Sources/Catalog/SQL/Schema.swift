@@ -12,7 +12,7 @@ enum Schema {
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE inode (
-      ino INTEGER PRIMARY KEY AUTOINCREMENT,
+      ino INTEGER PRIMARY KEY,
       item BLOB NOT NULL,
       detached INTEGER NOT NULL,
       kind INTEGER NOT NULL,
@@ -31,11 +31,12 @@ enum Schema {
       content INTEGER NOT NULL,
       generation INTEGER NOT NULL,
       version BLOB,
+      blocks INTEGER NOT NULL,
       UNIQUE (item, detached)
     );
     CREATE INDEX inode_detached ON inode (ino) WHERE detached <> 0;
     CREATE TABLE entry (
-      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      id INTEGER PRIMARY KEY,
       parent INTEGER NOT NULL,
       name BLOB NOT NULL,
       child INTEGER NOT NULL,
@@ -65,7 +66,6 @@ enum Schema {
     );
     CREATE TABLE shown (ino INTEGER PRIMARY KEY, record BLOB NOT NULL);
     CREATE TABLE open_write (ino INTEGER PRIMARY KEY, began INTEGER NOT NULL);
-    INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', 15);
     """
   ]
 }
@@ -74,7 +74,7 @@ enum Schema {
 struct Queries {
   static let inodeColumns = """
     i.ino, i.item, i.kind, i.mode, i.uid, i.gid, i.rdev, i.nlink, i.size, i.atime, i.mtime, \
-    i.ctime, i.btime, i.target, i.flags, i.content, i.generation, i.version
+    i.ctime, i.btime, i.target, i.flags, i.content, i.generation, i.version, i.detached, i.blocks
     """
 
   let begin = Query("BEGIN IMMEDIATE")
@@ -83,41 +83,42 @@ struct Queries {
   let release = Query("RELEASE op")
   let rollbackTo = Query("ROLLBACK TO op")
 
+  let greatestNumbers = Query("SELECT (SELECT MAX(ino) FROM inode), (SELECT MAX(id) FROM entry)")
   let metaGet = Query("SELECT value FROM meta WHERE key = ?")
   let metaSet = Query("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)")
 
   let inode = Query("SELECT \(inodeColumns) FROM inode i WHERE i.ino = ?")
   let inodeOfItem = Query("SELECT ino FROM inode WHERE item = ? AND detached = 0")
   let inodesOfItem = Query("SELECT ino FROM inode WHERE item = ?")
-  let isDetached = Query("SELECT detached FROM inode WHERE ino = ?")
-  let detach = Query("UPDATE inode SET detached = ino WHERE ino = ?")
-  let attach = Query("UPDATE inode SET detached = 0 WHERE ino = ?")
   let setItem = Query("UPDATE inode SET item = ? WHERE ino = ?")
-  let insertInode = Query(
+  let putInode = Query(
     """
-    INSERT INTO inode (item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, \
-    ctime, btime, target, flags, content, generation, version) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO inode (ino, item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, \
+    ctime, btime, target, flags, content, generation, version, blocks) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    ON CONFLICT (ino) DO UPDATE SET detached = excluded.detached, mode = excluded.mode, \
+    uid = excluded.uid, gid = excluded.gid, nlink = excluded.nlink, size = excluded.size, \
+    atime = excluded.atime, mtime = excluded.mtime, ctime = excluded.ctime, \
+    btime = excluded.btime, target = excluded.target, flags = excluded.flags, \
+    content = excluded.content, generation = excluded.generation, version = excluded.version, \
+    blocks = excluded.blocks
     """)
-  let updateInode = Query(
+  let counts = Query(
     """
-    UPDATE inode SET mode = ?, uid = ?, gid = ?, nlink = ?, size = ?, atime = ?, mtime = ?, \
-    ctime = ?, btime = ?, target = ?, flags = ?, content = ?, generation = ?, version = ? \
-    WHERE ino = ?
+    SELECT COUNT(*), SUM(size * (kind = 1)), SUM(size * (kind = 1 AND content = 0)) \
+    FROM inode WHERE flags & 8 = 0 AND ino <> 1
     """)
   let deleteInode = Query("DELETE FROM inode WHERE ino = ?")
   let orphans = Query("SELECT ino FROM inode WHERE detached <> 0 AND flags & 8 <> 0")
   let allInodes = Query(
     "SELECT \(inodeColumns) FROM inode i WHERE i.ino > ? ORDER BY i.ino LIMIT ?")
 
-  let child = Query("SELECT child FROM entry WHERE parent = ? AND name = ?")
-  let entry = Query("SELECT id, child FROM entry WHERE parent = ? AND name = ?")
-  let insertEntry = Query("INSERT INTO entry (parent, name, child) VALUES (?, ?, ?)")
-  let moveEntry = Query("UPDATE entry SET parent = ?, name = ? WHERE parent = ? AND name = ?")
-  let retargetEntry = Query("UPDATE entry SET child = ? WHERE parent = ? AND name = ?")
+  let entry = Query("SELECT child, id FROM entry WHERE parent = ? AND name = ?")
+  /// In whatever order moved and exchanged names are put, the rows they displace go.
+  let putEntry = Query("INSERT OR REPLACE INTO entry (id, parent, name, child) VALUES (?, ?, ?, ?)")
   let retargetEntries = Query("UPDATE entry SET child = ? WHERE child = ?")
   let deleteEntry = Query("DELETE FROM entry WHERE parent = ? AND name = ?")
-  let anyEntry = Query("SELECT 1 FROM entry WHERE parent = ? LIMIT 1")
+  let entryNames = Query("SELECT name FROM entry WHERE parent = ?")
   let links = Query("SELECT parent, name FROM entry WHERE child = ? ORDER BY id")
   let children = Query("SELECT name, child FROM entry WHERE parent = ? ORDER BY id")
   let readDirectory = Query(
@@ -134,11 +135,16 @@ struct Queries {
 
   let stamp = Query("SELECT stamp FROM dirty WHERE item = ?")
   let setStamp = Query("INSERT OR REPLACE INTO dirty (item, stamp, changed) VALUES (?, ?, ?)")
+  /// Dirty if the other devices know of the item, else nothing to tell them.
+  let setStampIfRemote = Query(
+    """
+    INSERT OR REPLACE INTO dirty (item, stamp, changed) \
+    SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM remote WHERE item = ?)
+    """)
   let clearStamp = Query("DELETE FROM dirty WHERE item = ?")
   let stampCount = Query("SELECT COUNT(*) FROM dirty")
 
   let remote = Query("SELECT record, applied, same FROM remote WHERE item = ?")
-  let hasRemote = Query("SELECT 1 FROM remote WHERE item = ?")
   let setRemote = Query(
     "INSERT OR REPLACE INTO remote (item, record, applied, same) VALUES (?, ?, ?, ?)")
   let deleteRemote = Query("DELETE FROM remote WHERE item = ?")
@@ -166,6 +172,6 @@ struct Queries {
   let shown = Query("SELECT record FROM shown WHERE ino = ?")
   let setShown = Query("INSERT OR REPLACE INTO shown (ino, record) VALUES (?, ?)")
   let deleteShown = Query("DELETE FROM shown WHERE ino = ?")
-  let beginWrite = Query("INSERT OR IGNORE INTO open_write (ino, began) VALUES (?, ?)")
+  let beginWrite = Query("INSERT OR REPLACE INTO open_write (ino, began) VALUES (?, ?)")
   let endWrite = Query("DELETE FROM open_write WHERE ino = ?")
 }

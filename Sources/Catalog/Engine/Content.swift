@@ -1,4 +1,3 @@
-internal import GRDB
 internal import Model
 internal import Platform
 internal import SystemPackage
@@ -56,34 +55,28 @@ extension Engine {
 
   // MARK: After an unclean end
 
-  func noteWriteBegan(_ number: InodeNumber) throws -> Bool {
+  func noteWriteBegan(_ number: InodeNumber) throws {
     let inode = try inode(number)
     // An edited content has nothing to lose its version against: only its size may be out of date,
     // and that `recover` reads back from every edited file.
-    guard inode.kind == .file, inode.version != nil else { return false }
-    try write { db in
-      try queries.beginWrite.run(db, number.column, clock.nanoseconds())
-    }
-    return true
+    guard inode.kind == .file, inode.version != nil else { return }
+    setWriting(number, since: clock.nanoseconds())
   }
 
-  func noteWriteEnded(_ number: InodeNumber) throws {
-    try write { db in try queries.endWrite.run(db, number.column) }
-  }
+  func noteWriteEnded(_ number: InodeNumber) { setWriting(number, since: nil) }
 
   func recover(
     _ probe: (ContentKey) throws -> (size: UInt64, modified: Int64)?
   ) throws -> [InodeNumber] {
-    try flush()
     let began = try database { db in
-      let rows = try Row.fetchAll(db, sql: "SELECT ino, began FROM open_write")
-      return Dictionary(
-        rows.map { ($0.number(0), $0.integer(1)) }, uniquingKeysWith: { first, _ in first })
+      let rows = try Query("SELECT ino, began FROM open_write").all(db) { row in
+        (row.number(0), row.integer(1))
+      }
+      return Dictionary(rows, uniquingKeysWith: { first, _ in first })
     }
     let edited = try database { db in
-      try Row.fetchAll(
-        db, sql: "SELECT ino FROM inode WHERE kind = 1 AND content = 0 AND version IS NULL"
-      ).map { $0.number(0) }
+      try Query("SELECT ino FROM inode WHERE kind = 1 AND content = 0 AND version IS NULL")
+        .all(db) { $0.number(0) }
     }
     var result: [InodeNumber] = []
     for number in Set(edited).union(began.keys).sorted() {
@@ -102,24 +95,20 @@ extension Engine {
       result.append(number)
     }
     try write { db in
-      try db.execute(sql: "DELETE FROM open_write")
+      try db.execute("DELETE FROM open_write")
       // A manifest may be of bytes that were overwritten in the moment before the end.
-      try db.execute(sql: "DELETE FROM upload")
+      try db.execute("DELETE FROM upload")
     }
     return result
   }
 
   func unneededContent(among keys: [ContentKey]) throws -> [ContentKey] {
-    try flush()
-    let needed = try database { db -> Set<ContentKey> in
-      let cursor = try Row.fetchCursor(
-        db, sql: "SELECT item, generation FROM inode WHERE kind = 1 AND content = 0")
-      var result: Set<ContentKey> = []
-      while let row = try cursor.next() {
-        result.insert(ContentKey(item: try row.identifier(0), generation: row.unsigned(1)))
+    let needed = try database { db in
+      try Query("SELECT item, generation FROM inode WHERE kind = 1 AND content = 0").all(db) {
+        row in ContentKey(item: try row.identifier(0), generation: row.unsigned(1))
       }
-      return result
     }
-    return keys.filter { !needed.contains($0) }
+    let isNeeded = Set(needed)
+    return keys.filter { !isNeeded.contains($0) }
   }
 }

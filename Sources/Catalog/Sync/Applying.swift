@@ -1,5 +1,3 @@
-internal import Foundation
-internal import GRDB
 package import Model
 internal import SystemPackage
 
@@ -145,7 +143,7 @@ final class Applying {
     after.item = item
     after.changed = time
     try engine.write { db in
-      try engine.queries.setItem.run(db, item.data, inode.number.column)
+      try engine.queries.setItem.run(db, item, inode.number.column)
     }
     try engine.store(after)
     if let stamp = try engine.stamp(local) {
@@ -161,7 +159,9 @@ final class Applying {
     guard let number = try engine.inodeNumber(of: item), try engine.inode(number).isExcluded else {
       return
     }
-    try engine.write { db in try engine.queries.detach.run(db, number.column) }
+    var inode = try engine.inode(number)
+    inode.isDetached = true
+    try engine.store(inode)
   }
 
   // MARK: Names
@@ -301,12 +301,11 @@ final class Applying {
       try engine.queries.retargetEntries.run(db, successor.number.column, old.number.column)
       for attribute in attributes {
         try engine.queries.setAttribute.run(
-          db, successor.number.column, attribute.name, Data(attribute.value))
+          db, successor.number.column, attribute.name, attribute.value)
       }
     }
     for link in names {
-      engine.names.insert(
-        Engine.EntryKey(parent: link.parent, name: link.name), successor.number)
+      engine.names.remove(EntryKey(parent: link.parent, name: link.name))
       result.invalidations.append(.entry(parent: link.parent, name: link.name))
     }
     result.invalidations.append(.attributes(old.number))
@@ -333,7 +332,7 @@ final class Applying {
       }
       for (name, value) in record.attributes.sorted(by: { $0.key < $1.key })
       where !old.contains(where: { $0.name == name && $0.value == value }) {
-        try engine.queries.setAttribute.run(db, number.column, name, Data(value))
+        try engine.queries.setAttribute.run(db, number.column, name, value)
       }
     }
     if inode != before { inode.changed = time }
@@ -415,7 +414,7 @@ extension ContainerCatalog {
   ) throws(ApplyFailure) -> ApplyResult {
     var refusal: ApplyFailure?
     do throws(Errno) {
-      return try change { engine in
+      return try changeLazily { engine in
         do {
           return try withoutActuallyEscaping(isOpen) { isOpen in
             try withoutActuallyEscaping(isOpenForWriting) { isOpenForWriting in

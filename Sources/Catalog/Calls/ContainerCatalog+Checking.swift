@@ -39,7 +39,6 @@ extension ContainerCatalog {
     var last = InodeNumber(0)
     while true {
       let page = try change { engine in
-        try engine.flush()
         return try engine.database { db in
           try engine.queries.allInodes.all(db, last.column, Int64(512)) { try Inode($0) }
         }

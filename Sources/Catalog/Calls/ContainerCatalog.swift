@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import GRDB
 internal import Glibc
 package import Model
@@ -12,20 +11,17 @@ package import SystemPackage
 /// locks, and must not call the catalog. Observers and the actions of `afterDurableCommit` are called
 /// with no lock held.
 ///
-/// A change is visible at once, survives the end of the process after `commit(durable: false)` or
-/// within `commitInterval`, and a power cut after `commit(durable: true)`. Order is never lost.
+/// A change is visible at once and survives the end of the process when the call has returned; what
+/// `noteContentChange` says, after `commit(durable: false)` or `Flusher.commitInterval`. It survives a
+/// power cut after `commit(durable: true)`. Order is never lost.
 /// Errors are those that a local file system gives, ENOSPC and EIO of the disk below included.
 package final class ContainerCatalog: Sendable {
-  private let engine: Lock<Engine>
-  private let log: OpenFile
-  private let isTickDue = Lock(false)
+  let engine: Lock<Engine>
+  let flusher = Flusher()
   /// The former process did not close the catalog: call `recover` before anything else.
   package let endedUncleanly: Bool
   /// Content files of inodes that were orphans when the catalog was last in use. No row names them.
   package let startupObsolete: [ContentKey]
-
-  /// How long a change may stay uncommitted, in milliseconds.
-  package static let commitInterval = 200
 
   /// Opens the catalog at `path`, making it where it is missing. `owner` and `group` are those of a
   /// new catalog's root and `Documents`.
@@ -35,7 +31,6 @@ package final class ContainerCatalog: Sendable {
     let opened = try CatalogOpening.open(path: path, owner: owner, group: group, clock: clock)
     endedUncleanly = opened.endedUncleanly
     startupObsolete = opened.obsolete
-    log = opened.log
     engine = Lock(opened.engine)
   }
 
@@ -47,7 +42,7 @@ package final class ContainerCatalog: Sendable {
     try commit(durable: true)
     try run { engine in
       try engine.write { db in try engine.queries.metaSet.run(db, "clean", Int64(1)) }
-      try engine.commit()
+      try engine.commitDatabase()
       try engine.close()
     }
   }
@@ -59,14 +54,21 @@ package final class ContainerCatalog: Sendable {
 
   /// Makes all changes up to now survive the end of this process; `durable`, a power cut too.
   package func commit(durable: Bool) throws(Errno) {
-    let actions = try run { engine -> [@Sendable () -> Void] in
-      try engine.commit()
-      guard durable else { return [] }
-      defer { engine.afterNextSync = [] }
-      return engine.afterNextSync
+    let sync = try run { engine -> Synchronization? in
+      try engine.recordSoftChanges()
+      engine.afterNextSync += engine.afterDurable
+      engine.afterDurable = []
+      guard durable else { return nil }
+      engine.reserve.prepare()
+      defer {
+        engine.afterNextSync = []
+        engine.needsLogSync = false
+      }
+      return Synchronization(
+        log: engine.needsLogSync ? engine.log : nil, journal: engine.journal.takeUnsynced(),
+        actions: engine.afterNextSync)
     }
-    guard durable else { return }
-    try synchronize(then: actions)
+    if let sync { try synchronize(sync) }
   }
 
   /// Runs `action` once all that was changed up to now is durable, a moment from now; never on the
@@ -75,32 +77,45 @@ package final class ContainerCatalog: Sendable {
   /// sweep finds the file.
   package func afterDurableCommit(_ action: @escaping @Sendable () -> Void) {
     engine.withLock { $0.afterDurable.append(action) }
-    scheduleTick()
+    schedule(.commit)
   }
 
   /// A number that no content of any item ever had.
   package func nextGeneration() -> UInt64 { engine.withLock { $0.nextNumber() } }
 
-  private func synchronize(then actions: [@Sendable () -> Void]) throws(Errno) {
+  /// What makes a commit durable, and what waits for that.
+  private struct Synchronization: Sendable {
+    let log: OpenFile?
+    let journal: [OpenFile]
+    let actions: [@Sendable () -> Void]
+  }
+
+  /// The database's log first: the journal's records stand on it.
+  private func synchronize(_ sync: Synchronization) throws(Errno) {
     FaultPoint.reach("catalog.sync.before")
     do {
-      try log.synchronizeData()
+      try sync.log?.synchronizeData()
+      for file in sync.journal { try file.synchronizeData() }
     } catch {
-      engine.withLock { $0.afterNextSync.insert(contentsOf: actions, at: 0) }
+      engine.withLock { engine in
+        engine.afterNextSync.insert(contentsOf: sync.actions, at: 0)
+        engine.journal.putBack(sync.journal)
+        if sync.log != nil { engine.needsLogSync = true }
+      }
       throw error
     }
     FaultPoint.reach("catalog.sync.after")
-    for action in actions { action() }
+    for action in sync.actions { action() }
   }
 
   /// Runs `body` under the lock, then tells the observer, and sees to the next commit.
   func run<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
     var failure: Errno?
     var observer: (@Sendable () -> Void)?
-    var isTickNeeded = false
+    var need = Flusher.Need.nothing
     let result = engine.withLock { engine -> Result? in
       defer {
-        isTickNeeded = engine.hasUncommitted
+        need = Flusher.need(of: engine)
         if engine.hasNews {
           engine.hasNews = false
           observer = engine.observer
@@ -113,7 +128,7 @@ package final class ContainerCatalog: Sendable {
         return nil
       }
     }
-    if isTickNeeded { scheduleTick() }
+    schedule(need)
     observer?()
     if let failure { throw failure }
     guard let result else { throw .ioError }
@@ -129,31 +144,18 @@ package final class ContainerCatalog: Sendable {
     let value: Value?
   }
 
-  /// `run`, for one atomic change.
+  /// `run`, for one atomic change, which the end of the process does not take back once it returned.
   func change<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
+    try run { engine in
+      let result = try engine.operation { try body(engine) }
+      if engine.hasDirectChanges { try engine.commitDatabase() }
+      return result
+    }
+  }
+
+  /// `change` for the sync engine, which does over again what was lost: it is committed with others.
+  func changeLazily<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
     try run { engine in try engine.operation { try body(engine) } }
-  }
-
-  /// One commit comes `commitInterval` after the first change that is not committed; a catalog that
-  /// nobody changes has no timer.
-  private func scheduleTick() {
-    let isFirst = isTickDue.withLock { due -> Bool in
-      defer { due = true }
-      return !due
-    }
-    guard isFirst else { return }
-    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Self.commitInterval)) {
-      [weak self] in self?.tick()
-    }
-  }
-
-  private func tick() {
-    isTickDue.withLock { $0 = false }
-    let hasActions = engine.withLock {
-      !$0.afterDurable.isEmpty || !$0.afterNextSync.isEmpty
-    }
-    // A failure is that of the disk. It shows in the next fsync, and the next tick tries again.
-    do { try commit(durable: hasActions) } catch { scheduleTick() }
   }
 }
 

@@ -6,33 +6,132 @@ internal import SystemPackage
 extension Engine {
   // MARK: Entries
 
-  func child(_ name: ItemName, in parent: InodeNumber) throws -> InodeNumber? {
+  /// What the name means; `none` when nothing has it.
+  func entry(_ name: ItemName, in parent: InodeNumber) throws -> EntryValue {
     let key = EntryKey(parent: parent, name: name)
-    if let known = names.value(key) { return known.rawValue == 0 ? nil : known }
-    let found = try database { db in
-      try queries.child.first(db, parent.column, name.data) { $0.number(0) }
+    if let known = names.value(key) { return known }
+    let found: EntryValue
+    if let change = pending.entry(parent, name) ?? flushing?.overlay.entry(parent, name) {
+      found = EntryValue(child: change.child, id: change.id)
+    } else {
+      found =
+        try read { db in
+          try queries.entry.first(db, parent.column, name) { row in
+            EntryValue(child: row.number(0), id: row.integer(1))
+          }
+        } ?? .none
     }
-    names.insert(key, found ?? InodeNumber(0))
+    names.insert(key, found)
     return found
   }
 
-  func addEntry(_ parent: InodeNumber, _ name: ItemName, _ inode: Inode) throws {
-    try write { db in
-      try queries.insertEntry.run(db, parent.column, name.data, inode.number.column)
+  func child(_ name: ItemName, in parent: InodeNumber) throws -> InodeNumber? {
+    let found = try entry(name, in: parent)
+    return found.child.rawValue == 0 ? nil : found.child
+  }
+
+  /// Gives a name its meaning, `none` to take it away. A new name gets a new number unless it comes
+  /// with one: by numbers a directory is listed.
+  func setEntry(
+    _ parent: InodeNumber, _ name: ItemName, child: InodeNumber, id: Int64? = nil
+  ) throws {
+    let before = try entry(name, in: parent)
+    let slot = pending.entry(parent, name)
+    note(.entry(parent, name, slot: slot, was: before))
+    let isThere = child.rawValue != 0
+    let isNew = slot?.isNew ?? (before.child.rawValue == 0)
+    if !isThere, isNew {
+      pending.setEntry(parent, name, nil)
+      names.insert(EntryKey(parent: parent, name: name), .none)
+      return
     }
-    names.insert(EntryKey(parent: parent, name: name), inode.number)
+    let number = isThere ? id ?? newEntryNumber() : 0
+    pending.setEntry(
+      parent, name, Overlay.EntryChange(child: child, id: number, isNew: isNew))
+    names.insert(EntryKey(parent: parent, name: name), EntryValue(child: child, id: number))
+  }
+
+  private func newEntryNumber() -> Int64 {
+    nextEntry += 1
+    return nextEntry
+  }
+
+  func addEntry(_ parent: InodeNumber, _ name: ItemName, _ inode: Inode) throws {
+    try setEntry(parent, name, child: inode.number)
     if inode.kind == .directory { parents.insert(inode.number, parent) }
   }
 
   func removeEntry(_ parent: InodeNumber, _ name: ItemName, _ inode: Inode) throws {
-    try write { db in try queries.deleteEntry.run(db, parent.column, name.data) }
-    names.insert(EntryKey(parent: parent, name: name), InodeNumber(0))
+    try setEntry(parent, name, child: InodeNumber(0))
     if inode.kind == .directory { parents.remove(inode.number) }
   }
 
+  /// What memory says of the names in a directory, the newest last.
+  private func layers(_ directory: InodeNumber) -> [[ItemName: Overlay.EntryChange]] {
+    [flushing?.overlay.entries[directory], pending.entries[directory]].compactMap { $0 }
+  }
+
   func isEmpty(_ directory: InodeNumber) throws -> Bool {
-    try database { db in
-      try queries.anyEntry.first(db, directory.column) { _ in false } ?? true
+    var known: [ItemName: Bool] = [:]
+    for layer in layers(directory) {
+      for (name, change) in layer { known[name] = change.isThere }
+    }
+    if known.values.contains(true) { return false }
+    if case .stored(_, isNew: true) = pending.inodes[directory] { return true }
+    let other = try read { db in
+      try queries.entryNames.find(db, directory.column) { row in
+        known[try row.name(0)] == nil
+      }
+    }
+    return !other
+  }
+
+  /// Up to `limit` entries in the order of their numbers, from the first after `after`.
+  func readDirectory(_ number: InodeNumber, after: Int64, limit: Int) throws -> [DirectoryEntry] {
+    let known = layers(number)
+    guard known.reduce(0, { $0 + $1.count }) <= Self.mergeLimit else {
+      return try database { db in try rows(db, number, after: after, limit: limit) }
+    }
+    guard !known.isEmpty else {
+      return try read { db in try rows(db, number, after: after, limit: limit) }
+    }
+    var changes: [ItemName: Overlay.EntryChange] = [:]
+    for layer in known { changes.merge(layer) { _, new in new } }
+    // What is removed below must not make the page look like the last one.
+    var found: [DirectoryEntry] = []
+    var position = after
+    while found.count < limit {
+      let page = try read { db in try rows(db, number, after: position, limit: limit) }
+      found += page.filter { changes[$0.name] == nil }
+      guard page.count == limit, let last = page.last else { break }
+      position = last.offset
+    }
+    let isWhole = found.count < limit
+    let end = found.last?.offset ?? .max
+    for (name, change) in changes
+    where change.isThere && change.id > after && (isWhole || change.id <= end) {
+      found.append(
+        DirectoryEntry(offset: change.id, name: name, inode: try inode(change.child)))
+    }
+    found.sort { $0.offset < $1.offset }
+    return Array(found.prefix(limit))
+  }
+
+  /// More changed names than this in one directory are written before it is listed.
+  private static var mergeLimit: Int { 256 }
+
+  private func rows(_ db: SQLConnection, _ number: InodeNumber, after: Int64, limit: Int) throws
+    -> [DirectoryEntry]
+  {
+    let rows = try queries.readDirectory.all(db, number.column, after, Int64(limit)) { row in
+      DirectoryEntry(
+        offset: row.integer(0), name: try row.name(1), inode: try Inode(row, from: 2))
+    }
+    return rows.map { entry in
+      if let known = known(entry.inode.number) {
+        return DirectoryEntry(offset: entry.offset, name: entry.name, inode: known)
+      }
+      return entry
     }
   }
 
@@ -93,9 +192,9 @@ extension Engine {
     let directory = try directory(parent)
     var made = fresh(new, in: directory)
     made.isOrphan = true
+    made.isDetached = true
     made.isExcluded = directory.isExcluded
-    // Its item is new, so no other row has this pair.
-    made = try insert(made, detached: 1)
+    made = try insert(made)
     unnamed.insert(made.number)
     return made
   }
@@ -123,9 +222,9 @@ extension Engine {
     if inode.isExcluded, !inode.isOrphan, !isExcludedHere { try checkLeaving(number) }
     let time = now
     if inode.isOrphan {
-      try write { db in try queries.attach.run(db, number.column) }
       unnamed.remove(number)
       inode.isOrphan = false
+      inode.isDetached = false
       inode.isExcluded = isExcludedHere
     } else {
       inode.isExcluded = inode.isExcluded && isExcludedHere
@@ -170,12 +269,13 @@ extension Engine {
     guard inode.linkCount == 0 else {
       try store(inode)
       mark(inode)
-      try refreshExclusion(inode.number)
+      // What is left of its names may not sync.
+      if hasExclusions { try refreshExclusion(inode.number) }
       return try self.inode(inode.number)
     }
     let wasExcluded = inode.isExcluded
     try orphan(&inode)
-    if !wasExcluded, inode.kind.isSynced { try retire(inode.item) }
+    if !wasExcluded, inode.kind.isSynced { retire(inode.item) }
     return inode
   }
 
@@ -183,9 +283,8 @@ extension Engine {
   func orphan(_ inode: inout Inode) throws {
     inode.linkCount = 0
     inode.isOrphan = true
-    let number = inode.number
+    inode.isDetached = true
     try store(inode)
-    try write { db in try queries.detach.run(db, number.column) }
   }
 
   /// An entry of a directory changed: its times, its links of subdirectories, its mark.
@@ -199,7 +298,6 @@ extension Engine {
   }
 
   func orphans() throws -> [Inode] {
-    try flush()
     let numbers = try database { db in try queries.orphans.all(db) { $0.number(0) } }
     return try numbers.map { try inode($0) }
   }

@@ -103,7 +103,7 @@ extension ContainerCatalog {
 
   /// What has no name, but was not reclaimed.
   package func orphans() throws(Errno) -> [Inode] {
-    try run { engine in try engine.operation { try engine.orphans() } }
+    try run { try $0.orphans() }
   }
 
   /// Deletes an orphan; gives its content file, if it is a file. EBUSY when it is no orphan.

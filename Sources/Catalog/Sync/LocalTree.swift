@@ -1,4 +1,3 @@
-internal import GRDB
 internal import Model
 internal import SystemPackage
 
@@ -6,7 +5,7 @@ internal import SystemPackage
 extension Engine {
   /// The inode that stands for an item; a detached one does not.
   func inodeNumber(of item: ItemID) throws -> InodeNumber? {
-    try database { db in try queries.inodeOfItem.first(db, item.data) { $0.number(0) } }
+    try database { db in try queries.inodeOfItem.first(db, item) { $0.number(0) } }
   }
 
   /// The inode of an item that other devices may know: not an orphan, not excluded, of a synced kind.
@@ -79,7 +78,6 @@ extension Engine {
   }
 
   func differing() throws -> [ItemID] {
-    try flush()
     return try database { db in try queries.differing.all(db) { try $0.identifier(0) } }
   }
 }

@@ -1,5 +1,3 @@
-internal import Foundation
-internal import GRDB
 package import Model
 internal import RecordFormat
 package import SystemPackage
@@ -13,7 +11,7 @@ extension ContainerCatalog {
   /// EINVAL unless `position` comes after the present one; EBADMSG for a segment after which the
   /// remote tree would be none.
   package func fold(_ changes: LogChanges, to position: LogPosition) throws(Errno) {
-    try change { try $0.fold(changes, to: position) }
+    try changeLazily { try $0.fold(changes, to: position) }
   }
 
   /// Whether `fold` would take a segment. A device asks before it puts one into the log, where it
@@ -22,7 +20,7 @@ extension ContainerCatalog {
     let next = LogPosition(sequence: position.sequence + 1, hash: position.hash)
     var isAccepted = false
     do throws(Errno) {
-      try change { engine in
+      try changeLazily { engine in
         try engine.fold(changes, to: next)
         isAccepted = true
         // The end of an operation that throws is that nothing was done.
@@ -35,7 +33,7 @@ extension ContainerCatalog {
   }
 
   /// What is dirty here, or differs between remote and base; sorted.
-  package func differing() throws(Errno) -> [ItemID] { try change { try $0.differing() } }
+  package func differing() throws(Errno) -> [ItemID] { try changeLazily { try $0.differing() } }
 
   /// The mark of the newest change here that the log does not have; nil when there is none.
   package func dirtyStamp(_ item: ItemID) throws(Errno) -> UInt64? {
@@ -43,8 +41,7 @@ extension ContainerCatalog {
   }
 
   package func dirtyCount() throws(Errno) -> Int {
-    try change { engine in
-      try engine.flush()
+    try changeLazily { engine in
       return try engine.database { db in
         try engine.queries.stampCount.first(db) { Int($0.integer(0)) } ?? 0
       }
@@ -77,7 +74,7 @@ extension ContainerCatalog {
   package func remoteChild(_ parent: ItemID, _ name: ItemName) throws(Errno) -> ItemID? {
     try optional { engine in
       try engine.database { db in
-        try engine.queries.remoteChild.first(db, parent.data, name.data) { try $0.identifier(0) }
+        try engine.queries.remoteChild.first(db, parent, name) { try $0.identifier(0) }
       }
     }
   }
@@ -96,7 +93,7 @@ extension ContainerCatalog {
   package func remoteChildren(of item: ItemID) throws(Errno) -> [ItemID] {
     try run { engine in
       try engine.database { db in
-        try engine.queries.remoteChildren.all(db, item.data) { try $0.identifier(0) }
+        try engine.queries.remoteChildren.all(db, item) { try $0.identifier(0) }
       }
     }
   }
@@ -126,7 +123,7 @@ extension ContainerCatalog {
     _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
     versions: [ItemID: UploadedContent], undecided: Set<ItemID> = []
   ) throws(Errno) {
-    try change { engine in
+    try changeLazily { engine in
       try engine.committed(
         changes, to: position, stamps: stamps, versions: versions, undecided: undecided)
     }
@@ -138,7 +135,7 @@ extension ContainerCatalog {
       var result: [ChunkID: ChunkLocation] = [:]
       try engine.database { db in
         for id in ids {
-          result[id] = try engine.queries.chunk.first(db, Data(id.bytes)) { row in
+          result[id] = try engine.queries.chunk.first(db, id.bytes) { row in
             ChunkLocation(
               chunk: ChunkReference(id: id, length: row.small(3)), pack: try row.identifier(0),
               offset: row.unsigned(1), storedLength: row.small(2))
@@ -155,10 +152,10 @@ extension ContainerCatalog {
       guard let number = try engine.inodeNumber(of: item) else { return nil }
       let inode = try engine.inode(number)
       let found = try engine.database { db in
-        try engine.queries.upload.first(db, item.data) { row in
+        try engine.queries.upload.first(db, item) { row in
           UploadedManifest(
             generation: row.unsigned(0), size: row.unsigned(1), modified: row.time(2),
-            manifest: try Manifest(decoding: try row.blob(3)))
+            manifest: try Manifest(decoding: row.blob(3)))
         }
       }
       guard let found, inode.version == nil, found.generation == inode.generation,
@@ -170,12 +167,12 @@ extension ContainerCatalog {
 
   /// Nil forgets it.
   package func setUploadedManifest(_ item: ItemID, _ manifest: UploadedManifest?) throws(Errno) {
-    try change { engine in
+    try changeLazily { engine in
       try engine.write { db in
-        guard let manifest else { return try engine.queries.deleteUpload.run(db, item.data) }
+        guard let manifest else { return try engine.queries.deleteUpload.run(db, item) }
         try engine.queries.setUpload.run(
-          db, item.data, manifest.generation.column, manifest.size.column,
-          manifest.modified.nanoseconds, Data(manifest.manifest.encoded()))
+          db, item, manifest.generation.column, manifest.size.column,
+          manifest.modified.nanoseconds, Array(manifest.manifest.encoded()))
       }
     }
   }

@@ -46,10 +46,11 @@ extension Engine {
     }
   }
 
+  private typealias NewPlace = (name: ItemName, directory: Inode)
   private typealias Place = (inode: Inode, name: ItemName, directory: Inode)
 
   private func move(
-    _ source: Place, to place: (name: ItemName, directory: Inode), replacing target: Inode?
+    _ source: Place, to place: NewPlace, replacing target: Inode?
   ) throws -> RenameOutcome {
     let time = now
     var replaced: Inode?
@@ -58,18 +59,15 @@ extension Engine {
       replaced = try unlink(target, from: place.directory.number, place.name, at: time)
       if target.kind == .directory { gone = 1 }
     }
-    try write { db in
-      try queries.moveEntry.run(
-        db, place.directory.number.column, place.name.data, source.directory.number.column,
-        source.name.data)
-    }
-    names.insert(
-      EntryKey(parent: source.directory.number, name: source.name), InodeNumber(0))
-    names.insert(
-      EntryKey(parent: place.directory.number, name: place.name), source.inode.number)
+    // Within its directory it keeps its place in listings: a program that renames what it lists would
+    // else find its own work for ever.
+    let stays = source.directory.number == place.directory.number
+    let id = stays ? try entry(source.name, in: source.directory.number).id : nil
+    try setEntry(source.directory.number, source.name, child: InodeNumber(0))
+    try setEntry(place.directory.number, place.name, child: source.inode.number, id: id)
     let isDirectory = source.inode.kind == .directory
     if isDirectory { parents.insert(source.inode.number, place.directory.number) }
-    let moved = try settle(source.inode.number, at: time)
+    let moved = try settle(source.inode.number, at: place, time)
     let leaves = source.directory.number != place.directory.number && isDirectory ? 1 : 0
     try touch(source.directory, at: time, subdirectories: -leaves)
     try touch(place.directory, at: time, subdirectories: leaves - gone)
@@ -79,18 +77,14 @@ extension Engine {
   private func exchange(_ first: Place, _ second: Place) throws -> RenameOutcome {
     let time = now
     for (place, other) in [(first, second), (second, first)] {
-      try write { db in
-        try queries.retargetEntry.run(
-          db, other.inode.number.column, place.directory.number.column, place.name.data)
-      }
-      names.insert(
-        EntryKey(parent: place.directory.number, name: place.name), other.inode.number)
+      let id = try entry(place.name, in: place.directory.number).id
+      try setEntry(place.directory.number, place.name, child: other.inode.number, id: id)
       if other.inode.kind == .directory {
         parents.insert(other.inode.number, place.directory.number)
       }
     }
-    let moved = try settle(first.inode.number, at: time)
-    let replaced = try settle(second.inode.number, at: time)
+    let moved = try settle(first.inode.number, at: (second.name, second.directory), time)
+    let replaced = try settle(second.inode.number, at: (first.name, first.directory), time)
     let change =
       first.directory.number == second.directory.number
       ? 0
@@ -101,11 +95,18 @@ extension Engine {
   }
 
   /// An inode has a new name: its change time, its mark, and whether it syncs.
-  private func settle(_ number: InodeNumber, at time: Timestamp) throws -> Inode {
+  private func settle(_ number: InodeNumber, at place: NewPlace, _ time: Timestamp) throws
+    -> Inode
+  {
     var inode = try inode(number)
     inode.changed = time
     try store(inode)
     mark(inode)
+    let isExcludedHere = place.directory.isExcluded || place.name.isExcludedFromSync
+    // One name that syncs is enough; of what has one name only, that one decides.
+    if !inode.isExcluded, !isExcludedHere { return inode }
+    let hasOneName = inode.kind == .directory || inode.linkCount == 1
+    if hasOneName, inode.isExcluded == isExcludedHere { return inode }
     try refreshExclusion(number)
     return try self.inode(number)
   }
@@ -127,10 +128,7 @@ extension Engine {
   }
 
   func checkLeaving(_ number: InodeNumber) throws {
-    let detached = try database { db in
-      try queries.isDetached.first(db, number.column) { $0.integer(0) } ?? 0
-    }
-    guard detached == 0 else { throw Errno.improperLink }
+    guard try !inode(number).isDetached else { throw Errno.improperLink }
   }
 
   /// Visits an inode and everything below it, parents first.
@@ -159,7 +157,7 @@ extension Engine {
       if isExcluded, inode.content == .local { inode.version = nil }
       try store(inode)
       if isExcluded, inode.kind.isSynced {
-        try retire(inode.item)
+        retire(inode.item)
       } else {
         mark(inode)
       }

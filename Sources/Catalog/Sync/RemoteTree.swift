@@ -1,5 +1,3 @@
-internal import Foundation
-internal import GRDB
 internal import Model
 internal import RecordFormat
 internal import SystemPackage
@@ -13,11 +11,11 @@ extension Engine {
   }
 
   func remoteRow(_ item: ItemID) throws -> RemoteRow? {
-    try database { db in
-      try queries.remote.first(db, item.data) { row in
-        let record = try row.bytes(0)
+    try read { db in
+      try queries.remote.first(db, item) { row in
+        let record = row.bytes(0)
         return RemoteRow(
-          record: record, applied: row.integer(2) == 1 ? record : try row.bytes(1))
+          record: record, applied: row.integer(2) == 1 ? record : row.bytes(1))
       }
     }
   }
@@ -41,7 +39,7 @@ extension Engine {
     guard new.record != nil || new.applied != nil else {
       if let old {
         try preserveShown(item, old, new)
-        try write { db in try queries.deleteRemote.run(db, item.data) }
+        try write { db in try queries.deleteRemote.run(db, item) }
       }
       return
     }
@@ -51,14 +49,14 @@ extension Engine {
     let isSame = new.record == new.applied
     try write { db in
       try queries.setRemote.run(
-        db, item.data, new.record.map { Data($0) }, isSame ? nil : new.applied.map { Data($0) },
+        db, item, new.record, isSame ? nil : new.applied,
         Int64(isSame ? 1 : 0))
     }
   }
 
   private func preserveShown(_ item: ItemID, _ old: RemoteRow, _ new: RemoteRow) throws {
     let numbers = try database { db in
-      try queries.inodesOfItem.all(db, item.data) { $0.number(0) }
+      try queries.inodesOfItem.all(db, item) { $0.number(0) }
     }
     for number in numbers {
       guard let version = try inode(number).version else { continue }
@@ -68,7 +66,7 @@ extension Engine {
       if try names(new.applied) || names(new.record) { continue }
       for candidate in [old.applied, old.record] where try names(candidate) {
         if let candidate {
-          try write { db in try queries.setShown.run(db, number.column, Data(candidate)) }
+          try write { db in try queries.setShown.run(db, number.column, candidate) }
         }
         break
       }
@@ -81,8 +79,8 @@ extension Engine {
     let row = try remoteRow(inode.item)
     if let found = try decode(row?.applied)?.version(version) { return found }
     if let found = try decode(row?.record)?.version(version) { return found }
-    let kept = try database { db in
-      try queries.shown.first(db, inode.number.column) { try $0.blob(0) }
+    let kept = try read { db in
+      try queries.shown.first(db, inode.number.column) { $0.blob(0) }
     }
     return try decode(kept)?.version(version)
   }
@@ -92,7 +90,7 @@ extension Engine {
   func position() throws -> LogPosition {
     try database { db in
       let sequence = try queries.metaGet.first(db, "position.sequence") { $0.unsigned(0) }
-      let hash = try queries.metaGet.first(db, "position.hash") { try $0.blob(0) }
+      let hash = try queries.metaGet.first(db, "position.hash") { $0.blob(0) }
       guard let sequence, let hash else { return LogPosition.start }
       return LogPosition(sequence: sequence, hash: hash)
     }
@@ -101,7 +99,7 @@ extension Engine {
   private func setPosition(_ position: LogPosition) throws {
     try write { db in
       try queries.metaSet.run(db, "position.sequence", position.sequence.column)
-      try queries.metaSet.run(db, "position.hash", Data(position.hash))
+      try queries.metaSet.run(db, "position.hash", position.hash)
     }
   }
 
@@ -129,7 +127,7 @@ extension Engine {
       kinds[id] = old.kind
       try write { db in
         for link in old.links {
-          try queries.deleteRemoteLink.run(db, link.parent.data, link.name.data)
+          try queries.deleteRemoteLink.run(db, link.parent, link.name)
         }
       }
     }
@@ -142,10 +140,10 @@ extension Engine {
       try write { db in
         for link in record.links {
           let isTaken =
-            try queries.remoteChild.first(db, link.parent.data, link.name.data) { _ in true }
+            try queries.remoteChild.first(db, link.parent, link.name) { _ in true }
           guard isTaken == nil else { throw Errno.badMessage }
           try queries.insertRemoteLink.run(
-            db, link.parent.data, link.name.data, record.id.data)
+            db, link.parent, link.name, record.id)
         }
       }
     }
@@ -157,7 +155,7 @@ extension Engine {
     try write { db in
       for location in changes.chunks {
         try queries.setChunk.run(
-          db, Data(location.chunk.id.bytes), location.pack.data, location.offset.column,
+          db, location.chunk.id.bytes, location.pack, location.offset.column,
           Int64(location.storedLength), Int64(location.chunk.length))
       }
     }
@@ -167,9 +165,9 @@ extension Engine {
   private func setConflicted(_ item: ItemID, _ isConflicted: Bool) throws {
     try write { db in
       if isConflicted {
-        try queries.setConflicted.run(db, item.data)
+        try queries.setConflicted.run(db, item)
       } else {
-        try queries.clearConflicted.run(db, item.data)
+        try queries.clearConflicted.run(db, item)
       }
     }
   }
@@ -209,7 +207,7 @@ extension Engine {
     }
     for id in changes.removals {
       let isUsed = try database { db in
-        try queries.anyRemoteChild.first(db, id.data) { _ in true } ?? false
+        try queries.anyRemoteChild.first(db, id) { _ in true } ?? false
       }
       guard !isUsed else { throw Errno.badMessage }
     }

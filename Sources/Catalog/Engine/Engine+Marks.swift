@@ -1,0 +1,32 @@
+internal import Model
+
+/// Dirty marks: which items the other devices have to hear of.
+extension Engine {
+  func stamp(_ item: ItemID) throws -> UInt64? {
+    if case .set(let stamp) = pending.stamps[item] { return stamp }
+    return try database { db in try queries.stamp.first(db, item) { $0.unsigned(0) } }
+  }
+
+  func setStamp(_ item: ItemID, _ stamp: UInt64? = nil) {
+    note(.stamp(item, slot: pending.stamps[item]))
+    pending.stamps[item] = .set(stamp ?? nextNumber())
+    hasNews = true
+  }
+
+  func clearStamp(_ item: ItemID) throws {
+    try write { db in try queries.clearStamp.run(db, item) }
+  }
+
+  /// Marks an item that changed, if it is one that syncs.
+  func mark(_ inode: Inode) {
+    guard !inode.isExcluded, !inode.isOrphan, inode.kind.isSynced else { return }
+    setStamp(inode.item)
+  }
+
+  /// An item ceased to exist for the other devices: dirty if they know of it, else forgotten.
+  func retire(_ item: ItemID) {
+    note(.stamp(item, slot: pending.stamps[item]))
+    pending.stamps[item] = .retired(nextNumber())
+    hasNews = true
+  }
+}

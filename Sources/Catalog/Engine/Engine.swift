@@ -1,0 +1,291 @@
+internal import Glibc
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// The catalog under its lock: what memory knows, and the way to the database.
+///
+/// Three layers, the newest first: `pending`, what changed since the last flush; `flushing`, what is
+/// on its way into the database; the database, with caches of it. Requests read and change the upper
+/// ones; each operation leaves a record in the redo journal, and the database follows in the
+/// background. What is rare or large (the sync engine's work, users' attributes, fsck) works on the
+/// database itself: `database` and `write` bring it up to date first.
+///
+/// An operation is atomic: when it throws, what it did to memory and to the database is undone.
+final class Engine {
+  enum Undo {
+    case inode(InodeNumber, slot: Overlay.InodeChange?, was: Inode?)
+    case entry(InodeNumber, ItemName, slot: Overlay.EntryChange?, was: EntryValue)
+    case stamp(ItemID, slot: Overlay.StampChange?)
+    case write(InodeNumber, slot: Int64??)
+  }
+
+  static let inodeLimit = 60_000
+  static let nameLimit = 120_000
+  /// So many changed rows wake the flusher.
+  static let flushLimit = 4096
+  /// With so many, whoever makes more writes them itself.
+  static let pendingLimit = 24_576
+
+  let connection: SQLConnection
+  /// The write-ahead log, to be synchronised for a durable commit.
+  let log: OpenFile
+  var queries = Queries()
+  let clock: any WallClock
+  let journal: RedoJournal
+  let reserve: SpaceReserve
+
+  var inodes = GenerationCache<InodeNumber, Inode>(limit: Engine.inodeLimit)
+  var names = GenerationCache<EntryKey, EntryValue>(limit: Engine.nameLimit)
+  /// Of directories, which have one.
+  var parents = GenerationCache<InodeNumber, InodeNumber>(limit: Engine.inodeLimit)
+  var pending = Overlay()
+  var flushing: Flush?
+  /// Written in the open transaction: to be written again if that is lost.
+  var uncommitted: [Flush] = []
+  /// Made without a name, so that `link` may still give them one.
+  var unnamed: Set<InodeNumber> = []
+  /// Counted when first asked for, kept up to date from then on.
+  var counts: CatalogCounts?
+
+  /// Generations and stamps. Its upper half counts the openings of the catalog, so that no value is
+  /// used twice even where what used it was lost.
+  private var counter: UInt64
+  var nextInode: UInt64
+  var nextEntry: Int64
+  /// Commits of the database that had more in them than flushes.
+  var databaseSequence: UInt64
+  /// Of the journal: what the database's last commit covers.
+  var committedSequence: UInt64
+
+  /// Something has a name that does not sync, or had one once.
+  var hasExclusions: Bool
+
+  /// Something became dirty since the observer was last called.
+  var hasNews = false
+  var observer: (@Sendable () -> Void)?
+  /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
+  /// the changes are.
+  var afterDurable: [@Sendable () -> Void] = []
+  /// Of changes that are committed and perhaps not durable yet.
+  var afterNextSync: [@Sendable () -> Void] = []
+
+  /// Changed by `noteContentChange` alone and not in the journal yet: the file itself tells it too.
+  /// With the mark that goes with it.
+  var unjournaled: [InodeNumber: UInt64?] = [:]
+  /// The open transaction has what is in no flush.
+  var hasDirectChanges = false
+  /// The database has commits that are not synchronised, and not in the journal either.
+  var needsLogSync = false
+  var isInOperation = false
+  /// The operation under way wrote to the database itself.
+  var hasSavepoint = false
+  /// The connection's lock is held for the rest of the operation.
+  var holdsConnection = false
+  /// The operation's changes so far are in the database.
+  var hasSettled = false
+  /// What the operation does is told by the journal later, or by the content file.
+  var isSoft = false
+  var undo: [Undo] = []
+  var roomChecks: UInt32 = 0
+  private var record = RedoRecord()
+
+  struct Start {
+    var epoch: UInt64
+    var nextInode: UInt64
+    var nextEntry: Int64
+    var databaseSequence: UInt64
+    var sequence: UInt64
+    var hasExclusions: Bool
+  }
+
+  init(
+    connection: SQLConnection, log: OpenFile, journal: RedoJournal, clock: any WallClock,
+    start: Start, reserve: SpaceReserve
+  ) {
+    self.connection = connection
+    self.log = log
+    self.journal = journal
+    self.clock = clock
+    self.reserve = reserve
+    counter = start.epoch << 32
+    nextInode = start.nextInode
+    nextEntry = start.nextEntry
+    databaseSequence = start.databaseSequence
+    committedSequence = start.sequence
+    hasExclusions = start.hasExclusions
+  }
+
+  var now: Timestamp { Timestamp(nanoseconds: clock.nanoseconds()) }
+
+  func nextNumber() -> UInt64 {
+    counter += 1
+    return counter
+  }
+
+  // MARK: Operations
+
+  /// Runs one atomic operation.
+  func operation<Result>(_ body: () throws -> Result) throws -> Result {
+    precondition(!isInOperation, "operations do not nest")
+    isInOperation = true
+    defer { endOperation() }
+    let countsBefore = counts
+    let hadNews = hasNews
+    do {
+      let result = try body()
+      try finish()
+      return result
+    } catch {
+      takeBack()
+      counts = countsBefore
+      hasNews = hadNews
+      throw error
+    }
+  }
+
+  /// What was done becomes part of the journal, or of the open transaction.
+  private func finish() throws {
+    if hasSavepoint {
+      try queries.release.run(connection)
+      hasDirectChanges = true
+      // In one transaction with what was written directly, or a crash could part them.
+      try settle()
+    } else if hasSettled {
+      try settle()
+      // Its first half is in the transaction and in no record.
+      hasDirectChanges = true
+    } else if isSoft {
+      noteSoftChanges()
+    } else if !undo.isEmpty {
+      try recordOperation()
+    }
+    if pending.count >= Self.pendingLimit {
+      // A failure shows in the commit, and nothing is lost: memory keeps what is not written.
+      try? commitDatabase()
+    }
+  }
+
+  private func noteSoftChanges() {
+    for step in undo {
+      guard case .inode(let number, _, _) = step else { continue }
+      let item = pending.inodes[number]?.inode?.item
+      var stamp: UInt64?
+      if let item, case .set(let value) = pending.stamps[item] { stamp = value }
+      unjournaled.updateValue(stamp, forKey: number)
+    }
+  }
+
+  private func recordOperation() throws {
+    record.removeAll()
+    for (index, step) in undo.enumerated() where isLast(step, index) { add(step) }
+    try append(record.bytes)
+  }
+
+  /// One item is often changed more than once in an operation; its last state counts.
+  private func isLast(_ step: Undo, _ index: Int) -> Bool {
+    for later in undo[(index + 1)...] {
+      switch (step, later) {
+      case (.inode(let one, _, _), .inode(let other, _, _)) where one == other: return false
+      case (.entry(let one, let name, _, _), .entry(let other, let otherName, _, _))
+      where one == other && name == otherName: return false
+      case (.stamp(let one, _), .stamp(let other, _)) where one == other: return false
+      case (.write(let one, _), .write(let other, _)) where one == other: return false
+      default: continue
+      }
+    }
+    return true
+  }
+
+  private func add(_ step: Undo) {
+    switch step {
+    case .inode(let number, _, let was):
+      unjournaled[number] = nil
+      if let change = pending.inodes[number] {
+        record.add(number, change)
+      } else if let was {
+        // Made and deleted since the last flush; the journal may have the making.
+        record.add(number, .deleted(was.kind))
+      }
+    case .entry(let parent, let name, _, _):
+      let none = Overlay.EntryChange(child: InodeNumber(0), id: 0, isNew: false)
+      record.add(parent, name, pending.entry(parent, name) ?? none)
+    case .stamp(let item, _):
+      if let change = pending.stamps[item] { record.add(item, change) }
+    case .write(let number, _):
+      if let began = pending.writes[number] { record.add(number, began: began) }
+    }
+  }
+
+  /// Appends a record, after a commit where it would stand on what is not committed.
+  func append(_ bytes: [UInt8]) throws {
+    if hasDirectChanges { try commitDatabase() }
+    if !journal.hasRoom(for: bytes.count) { try catchUp() }
+    try journal.append(bytes, presumed: databaseSequence)
+  }
+
+  private func takeBack() {
+    for step in undo.reversed() {
+      switch step {
+      case .inode(let number, let slot, let was):
+        if !hasSettled {
+          pending.inodes[number] = slot
+        } else if let was {
+          pending.inodes[number] = .stored(was, isNew: false)
+        } else {
+          let kind = pending.inodes[number]?.inode?.kind ?? .file
+          pending.inodes[number] = .deleted(kind)
+        }
+        inodes.remove(number)
+      case .entry(let parent, let name, let slot, let was):
+        if !hasSettled {
+          pending.setEntry(parent, name, slot)
+        } else {
+          pending.setEntry(
+            parent, name, Overlay.EntryChange(child: was.child, id: was.id, isNew: false))
+        }
+        names.remove(EntryKey(parent: parent, name: name))
+      // A mark too many makes the sync engine look, and find nothing.
+      case .stamp(let item, let slot): if !hasSettled { pending.stamps[item] = slot }
+      case .write(let number, let slot): if !hasSettled { pending.writes[number] = slot }
+      }
+    }
+    if !undo.isEmpty { parents.removeAll() }
+    guard hasSavepoint else { return }
+    names.removeAll()
+    parents.removeAll()
+    inodes.removeAll()
+    do {
+      try queries.rollbackTo.run(connection)
+      try queries.release.run(connection)
+    } catch {
+      abandonTransaction()
+    }
+  }
+
+  private func endOperation() {
+    isInOperation = false
+    hasSavepoint = false
+    hasSettled = false
+    isSoft = false
+    undo.removeAll(keepingCapacity: true)
+    if holdsConnection {
+      holdsConnection = false
+      connection.unlock()
+    }
+  }
+}
+
+/// Hashed and compared as memory: every lookup of the kernel comes by here.
+struct EntryKey: Hashable {
+  let parent: InodeNumber
+  let name: ItemName
+}
+
+/// What a name means. `child` is 0 where it is known that there is no such name.
+struct EntryValue {
+  let child: InodeNumber
+  let id: Int64
+
+  static let none = EntryValue(child: InodeNumber(0), id: 0)
+}

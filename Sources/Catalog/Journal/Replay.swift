@@ -1,0 +1,46 @@
+/// Brings the database up to what the redo journal has, when a catalog is opened.
+struct Replay {
+  private let connection: SQLConnection
+  private let queries: Queries
+  private let journal: RedoJournal
+
+  init(_ connection: SQLConnection, _ queries: Queries, _ journal: RedoJournal) {
+    self.connection = connection
+    self.queries = queries
+    self.journal = journal
+  }
+
+  /// Gives the sequence of the last record that is done. Durable only when the database's log is
+  /// synchronised: not before that may the journal be begun anew.
+  func run(_ now: Int64) throws -> UInt64 {
+    let covered = try meta("redo.sequence")
+    let records = try journal.records(after: covered, database: try meta("redo.database"))
+    guard let last = records.last else { return covered }
+    try queries.begin.run(connection)
+    do {
+      for record in records {
+        var reader = RedoReader(record.payload)
+        try reader.redo(connection, queries, now: now)
+      }
+      try queries.metaSet.run(connection, "redo.sequence", last.sequence.column)
+      try noteExclusions()
+      try queries.commit.run(connection)
+    } catch {
+      if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+      throw error
+    }
+    return last.sequence
+  }
+
+  /// The journal does not say that something is excluded for the first time; the rows do.
+  private func noteExclusions() throws {
+    let query = Query("SELECT 1 FROM inode WHERE flags & 4 <> 0 LIMIT 1")
+    if try query.find(connection, where: { _ in true }) {
+      try queries.metaSet.run(connection, "exclusions", Int64(1))
+    }
+  }
+
+  private func meta(_ key: String) throws -> UInt64 {
+    try queries.metaGet.first(connection, key) { $0.unsigned(0) } ?? 0
+  }
+}

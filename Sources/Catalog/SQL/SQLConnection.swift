@@ -1,0 +1,77 @@
+internal import GRDB
+internal import GRDBSQLite
+internal import Glibc
+
+/// The one connection to the database, and the lock that goes with it.
+///
+/// GRDB opens, configures and migrates; what runs often goes straight to SQLite's own interface,
+/// since GRDB's boxing of arguments and its dispatch queue cost more than a statement does. Use it
+/// only under `lock`. Lock order: the engine's lock, then this one; the flusher takes this one alone.
+final class SQLConnection: @unchecked Sendable {
+  let pointer: OpaquePointer
+  private let queue: DatabaseQueue
+  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  /// Pages in the write-ahead log after the last commit.
+  private(set) var logPages = 0
+
+  init(_ queue: DatabaseQueue) throws {
+    self.queue = queue
+    let pointer = queue.inDatabase { $0.sqliteConnection }
+    guard let pointer else { throw DatabaseError(resultCode: .SQLITE_MISUSE) }
+    self.pointer = pointer
+    mutex = .allocate(capacity: 1)
+    mutex.initialize(to: pthread_mutex_t())
+    pthread_mutex_init(mutex, nil)
+    // GRDB's hooks serve observers, of which there are none, and want its own queue.
+    sqlite3_commit_hook(pointer, nil, nil)
+    sqlite3_rollback_hook(pointer, nil, nil)
+    // In place of SQLite's own hook, which folds the log within a commit.
+    sqlite3_wal_hook(
+      pointer,
+      { context, _, _, pages in
+        guard let context else { return SQLITE_OK }
+        Unmanaged<SQLConnection>.fromOpaque(context).takeUnretainedValue().logPages = Int(pages)
+        return SQLITE_OK
+      }, Unmanaged.passUnretained(self).toOpaque())
+  }
+
+  deinit {
+    sqlite3_wal_hook(pointer, nil, nil)
+    pthread_mutex_destroy(mutex)
+    mutex.deallocate()
+  }
+
+  func lock() { pthread_mutex_lock(mutex) }
+  func unlock() { pthread_mutex_unlock(mutex) }
+
+  func locked<Result>(_ body: () throws -> Result) rethrows -> Result {
+    lock()
+    defer { unlock() }
+    return try body()
+  }
+
+  var isInTransaction: Bool { sqlite3_get_autocommit(pointer) == 0 }
+
+  /// Runs statements that have no parameters and give nothing.
+  func execute(_ sql: String) throws {
+    let code = sqlite3_exec(pointer, sql, nil, nil, nil)
+    guard code == SQLITE_OK else { throw failure(code, sql) }
+  }
+
+  func failure(_ code: Int32, _ sql: String) -> DatabaseError {
+    let message = sqlite3_errmsg(pointer).map { String(cString: $0) }
+    return DatabaseError(resultCode: ResultCode(rawValue: code), message: message, sql: sql)
+  }
+
+  /// Moves what is committed from the write-ahead log into the database, as far as that needs no
+  /// wait; with `whole`, all of it, and the log is emptied.
+  func checkpoint(whole: Bool) throws {
+    let mode = whole ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
+    let code = sqlite3_wal_checkpoint_v2(pointer, nil, mode, nil, nil)
+    guard code == SQLITE_OK else { throw failure(code, "checkpoint") }
+    logPages = 0
+  }
+
+  /// Every `Query` of the connection must be gone.
+  func close() throws { try queue.close() }
+}
