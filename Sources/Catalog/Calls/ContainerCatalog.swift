@@ -39,6 +39,7 @@ package final class ContainerCatalog: Sendable {
   /// Commits durably, folds the write-ahead log into the catalog and closes it. The catalog must not
   /// be used after.
   package func close() throws(Errno) {
+    flusher.stop()
     try commit(durable: true)
     try run { engine in
       try engine.write { db in try engine.queries.metaSet.run(db, "clean", Int64(1)) }

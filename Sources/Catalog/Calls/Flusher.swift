@@ -21,6 +21,7 @@ final class Flusher: Sendable {
     var commit = false
     var flush = false
     var isUrgent = false
+    var isStopped = false
   }
 
   /// How long a change may be in memory alone, in milliseconds.
@@ -53,6 +54,7 @@ final class Flusher: Sendable {
     case .flushNow: delay = 0
     }
     let isFirst = due.withLock { due -> Bool in
+      guard !due.isStopped else { return false }
       if case .commit = need {
         defer { due.commit = true }
         return !due.commit
@@ -67,15 +69,22 @@ final class Flusher: Sendable {
     }
     guard isFirst else { return }
     work.asyncAfter(deadline: .now() + .milliseconds(delay)) {
-      self.due.withLock { due in
+      let isStopped = self.due.withLock { due -> Bool in
         switch need {
         case .commit: due.commit = false
         case .flushNow: due.isUrgent = false
         default: due.flush = false
         }
+        return due.isStopped
       }
-      body(need)
+      if !isStopped { body(need) }
     }
+  }
+
+  /// Waits for what is being done; nothing is after.
+  func stop() {
+    due.withLock { $0.isStopped = true }
+    work.sync {}
   }
 }
 
