@@ -161,29 +161,46 @@ struct MountTests {
   @Test(arguments: Transport.available)
   func whatIsClosedIsCommitted(transport: Transport) async throws {
     let mounted = try Mounted(over: transport)
-    // A copy of the catalog has what a daemon that is killed would leave.
+    // A copy of the catalog and its journal has what a daemon that is killed would leave.
     let python = """
-      os, shutil, sqlite3 = map(__import__, ('os', 'shutil', 'sqlite3'))
-      os.mkdir('../copy')
-      def value(sql):
-        for suffix in ('', '-wal'):
-          shutil.copy('../catalog.sqlite' + suffix, '../copy/catalog.sqlite' + suffix)
-        db = sqlite3.connect('../copy/catalog.sqlite')
-        try: return db.execute(sql).fetchone()
-        finally: db.close()
+      os, shutil = map(__import__, ('os', 'shutil'))
+      def copy(name):
+        os.mkdir('../' + name)
+        for suffix in ('', '-wal', '-redo-a', '-redo-b'):
+          shutil.copy('../catalog.sqlite' + suffix, '../' + name + '/catalog.sqlite' + suffix)
       for i in range(5):
         os.close(os.open('f%d' % i, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o644))
-        assert value("select 1 from entry where name = cast('f%d' as blob)" % i), 'create'
-        row = os.stat('f%d' % i).st_ino
+        copy('made-%d' % i)
         for flags in (os.O_RDONLY, os.O_WRONLY):
           f = os.open('f%d' % i, flags)
           os.fchmod(f, 0o600 + flags); os.utime(f, (5, 6 + flags)); os.setxattr(f, 'user.a', b'%d' % flags)
           os.close(f)
-          assert value('select mode, mtime from inode where ino = %d' % row) == (0o600 + flags, (6 + flags) * 10**9)
-          assert value('select value from xattr where ino = %d' % row) == (b'%d' % flags,)
+          copy('changed-%d-%d' % (i, flags))
       """
     try Files.replace(mounted.directory + "/check.py", with: Array(python.utf8))
     try await expect("python3 ../check.py", in: mounted, prints: "")
+    func found(
+      _ copy: String, _ file: Int, _ body: (ContainerCatalog, Catalog.Inode) throws -> Void
+    )
+      throws
+    {
+      let catalog = try ContainerCatalog(
+        path: mounted.directory + "/" + copy + "/catalog.sqlite", owner: 0, group: 0,
+        clock: SystemClock())
+      try body(catalog, try #require(try catalog.lookup(ItemName("f\(file)"), in: .root)))
+      try catalog.close()
+    }
+    for file in 0..<5 {
+      try found("made-\(file)", file) { _, inode in #expect(inode.mode == 0o644) }
+      for flags in 0..<2 {
+        try found("changed-\(file)-\(flags)", file) { catalog, inode in
+          #expect(inode.mode == 0o600 + UInt16(flags))
+          #expect(inode.modified.nanoseconds == Int64(6 + flags) * 1_000_000_000)
+          let value = try catalog.attribute("user.a", of: inode.number)
+          #expect(value == Array("\(flags)".utf8))
+        }
+      }
+    }
     try mounted.mount.unmount()
   }
 
