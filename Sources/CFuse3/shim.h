@@ -26,10 +26,18 @@ struct ubiquity_fuse_context {
   void *transport;
 };
 
+/// Makes a request that libfuse 3.14 does not know one that it knows. FUSE_TMPFILE has the arguments
+/// and the answer of FUSE_CREATE; its name, `/`, is one that no entry can have.
+static inline void ubiquity_fuse_translate(void *request) {
+  struct fuse_in_header *header = (struct fuse_in_header *)request;
+  if (header->opcode == FUSE_TMPFILE) header->opcode = FUSE_CREATE;
+}
+
 static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, void *data) {
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
   ssize_t count = read(fd, buffer, length);
   ubiquity_fuse_init_asked(&context->init, buffer, count);
+  if (count >= (ssize_t)sizeof(struct fuse_in_header)) ubiquity_fuse_translate(buffer);
   return count;
 }
 

@@ -76,19 +76,7 @@ extension ContainerFileSystem {
     do throws(Errno) {
       let made = try catalog.create(itemName, in: parent, new)
       FaultPoint.reach("create.made")
-      let handle = try acquire(
-        made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
-      do throws(Errno) {
-        // close must not return before the file's being there is committed.
-        try handle.content.noteChange()
-        let keepsCache = try noteCached(made.number)
-        let result = OpenResult(
-          handle: handles.add(handle), keepsCache: keepsCache, needsFlush: true)
-        return (remembered(made), result)
-      } catch {
-        close(handle)
-        throw error
-      }
+      return try opened(made, mode)
     } catch .fileExists where !mode.isExclusive {
       guard let found = try catalog.lookup(itemName, in: parent) else {
         throw Errno.noSuchFileOrDirectory
@@ -98,6 +86,39 @@ extension ContainerFileSystem {
       }
       let result = try open(found.number, mode, caller: caller)
       return (remembered(try inode(found.number)), result)
+    }
+  }
+
+  /// Creates and opens a file that has no name. It goes when nothing uses it any more, unless `link`
+  /// gave it one meanwhile.
+  package func createUnnamed(
+    in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
+  ) throws(Errno) -> (FileStatus, OpenResult) {
+    let new = NewItem(
+      kind: .file, mode: permissions, owner: caller.user, group: caller.group)
+    let made = try catalog.createUnnamed(in: parent, new)
+    do throws(Errno) {
+      return try opened(made, mode)
+    } catch {
+      becameOrphan(made.number)
+      throw error
+    }
+  }
+
+  /// Opens what was just made.
+  private func opened(_ made: Inode, _ mode: OpenMode) throws(Errno) -> (FileStatus, OpenResult) {
+    let handle = try acquire(
+      made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
+    do throws(Errno) {
+      // close must not return before the file's being there is committed.
+      try handle.content.noteChange()
+      let keepsCache = try noteCached(made.number)
+      let result = OpenResult(
+        handle: handles.add(handle), keepsCache: keepsCache, needsFlush: true)
+      return (remembered(made), result)
+    } catch {
+      close(handle)
+      throw error
     }
   }
 

@@ -28,6 +28,7 @@ extension ContainerFileSystem {
   package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
     throws(Errno) -> FileStatus
   {
+    // Where it was taken for an orphan, reclaiming it is refused from now on.
     remembered(try catalog.link(number, as: ItemName(checking: name), in: parent))
   }
 

@@ -8,7 +8,8 @@ extension ContainerFileSystem {
     status(of: try inode(number))
   }
 
-  /// Changes attributes, the size first. Setting a size other than 0 of a placeholder needs all of
+  /// Changes attributes, the size first. Changing none is a chown that names neither owner nor group,
+  /// or the kernel saying that a write to the file takes its privileges away. Setting a size other than 0 of a placeholder needs all of
   /// its content. `isOpen` says that the caller reached the inode through an open file, not its name.
   package func setStatus(
     _ number: InodeNumber, _ changes: StatusChanges, caller: Caller, isOpen: Bool = false
@@ -21,9 +22,11 @@ extension ContainerFileSystem {
     var new = AttributeChanges(
       mode: changes.mode, owner: changes.owner, group: changes.group,
       accessed: time(changes.accessed), modified: time(changes.modified))
-    if changes.owner != nil || changes.group != nil, inode.kind != .directory {
+    let isChown = changes.owner != nil || changes.group != nil || changes.isEmpty
+    if isChown, inode.kind != .directory {
       // A new owner must not get the old one's powers. Source: chown(2).
-      new.mode = Self.withoutPrivileges(new.mode ?? inode.mode)
+      new.mode = Self.withoutPrivileges(
+        new.mode ?? inode.mode, group: inode.group, caller: caller)
       removeCapabilities(number)
     }
     let isResizeOnly =
@@ -43,10 +46,11 @@ extension ContainerFileSystem {
   }
 
   /// The mode after a write or a change of owner. Set-group-ID without group execution is no
-  /// privilege. Source: inode(7).
-  static func withoutPrivileges(_ mode: UInt16) -> UInt16 {
+  /// privilege; only who is not in the group must not leave it behind, as the kernel has it for
+  /// local file systems. Source: inode(7).
+  private static func withoutPrivileges(_ mode: UInt16, group: UInt32, caller: Caller) -> UInt16 {
     var mode = mode & ~0o4000
-    if mode & 0o010 != 0 { mode &= ~0o2000 }
+    if mode & 0o2000 != 0, mode & 0o010 != 0 || !caller.isMember(of: group) { mode &= ~0o2000 }
     return mode
   }
 
@@ -54,7 +58,8 @@ extension ContainerFileSystem {
   func dropPrivileges(_ number: InodeNumber, caller: Caller) throws(Errno) {
     guard !caller.keepsPrivileges else { return }
     let inode = try inode(number)
-    let mode = Self.withoutPrivileges(inode.mode)
+    guard inode.mode & 0o6000 != 0 else { return }
+    let mode = Self.withoutPrivileges(inode.mode, group: inode.group, caller: caller)
     if mode != inode.mode { _ = try catalog.setAttributes(number, AttributeChanges(mode: mode)) }
   }
 

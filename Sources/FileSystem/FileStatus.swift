@@ -1,5 +1,6 @@
 package import Catalog
 package import Model
+internal import Platform
 
 /// SystemPackage has a type of this name too.
 typealias Inode = Catalog.Inode
@@ -30,10 +31,19 @@ package struct FileStatus: Sendable {
 package struct Caller: Sendable {
   package var user: UInt32
   package var group: UInt32
+  /// The thread that asks, for its supplementary groups; 0 where that is not known.
+  package var process: Int32
 
-  package init(user: UInt32, group: UInt32) {
+  package init(user: UInt32, group: UInt32, process: Int32 = 0) {
     self.user = user
     self.group = group
+    self.process = process
+  }
+
+  /// Whether it is in the group, or need not be (CAP_FSETID).
+  func isMember(of group: UInt32) -> Bool {
+    user == 0 || self.group == group
+      || process > 0 && Processes.supplementaryGroups(of: process).contains(group)
   }
 
   /// May keep set-user-ID bits on a file that it writes (CAP_FSETID).
@@ -63,6 +73,11 @@ package struct StatusChanges: Sendable {
   package var size: UInt64?
   package var accessed: Time?
   package var modified: Time?
+
+  var isEmpty: Bool {
+    mode == nil && owner == nil && group == nil && size == nil && accessed == nil
+      && modified == nil
+  }
 
   package init(
     mode: UInt16? = nil, owner: UInt32? = nil, group: UInt32? = nil, size: UInt64? = nil,

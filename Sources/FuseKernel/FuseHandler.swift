@@ -35,6 +35,9 @@ package protocol FuseHandler: AnyObject, Sendable {
   func create(
     parent: UInt64, name: [UInt8], mode: UInt32, flags: Int32,
     reply: consuming FuseReply<CreateAnswer>)
+  /// Creates and opens a file without a name (O_TMPFILE); a `link` may give it one.
+  func createUnnamed(
+    parent: UInt64, mode: UInt32, flags: Int32, reply: consuming FuseReply<CreateAnswer>)
   func open(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>)
   func read(
     node: UInt64, handle: UInt64, offset: UInt64, count: Int,

@@ -102,10 +102,17 @@ enum FuseOperations {
 
   private static func addFiles(_ operations: inout fuse_lowlevel_ops) {
     operations.create = { request, parent, name, mode, info in
-      FuseContext.call(request) {
-        $0.create(
-          parent: parent, name: bytes(name), mode: mode, flags: info?.pointee.flags ?? 0,
-          reply: FuseReply($1))
+      FuseContext.call(request) { handler, request in
+        let name = bytes(name)
+        let flags = info?.pointee.flags ?? 0
+        // Was FUSE_TMPFILE: see `ubiquity_fuse_translate`.
+        if name == [0x2F] {
+          handler.createUnnamed(
+            parent: parent, mode: mode, flags: flags, reply: FuseReply(request))
+        } else {
+          handler.create(
+            parent: parent, name: name, mode: mode, flags: flags, reply: FuseReply(request))
+        }
       }
     }
     operations.open = { request, node, info in

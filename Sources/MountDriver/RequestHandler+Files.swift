@@ -39,6 +39,23 @@ extension RequestHandler {
     }
   }
 
+  func createUnnamed(
+    parent: UInt64, mode: UInt32, flags: Int32, reply: consuming FuseReply<CreateAnswer>
+  ) {
+    let status: FileStatus
+    let result: OpenResult
+    do throws(Errno) {
+      (status, result) = try fileSystem.createUnnamed(
+        in: InodeNumber(parent), permissions: UInt16(mode & 0o7777), Self.mode(flags),
+        caller: Caller(reply.caller))
+    } catch {
+      return reply.fail(error)
+    }
+    if !reply.created(entry(status), Self.opened(result)) {
+      fileSystem.release(result.handle)
+    }
+  }
+
   func open(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
     let mode = Self.mode(flags)
     let result: OpenResult

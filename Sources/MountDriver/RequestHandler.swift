@@ -67,7 +67,9 @@ extension RequestHandler {
 }
 
 extension Caller {
-  init(_ caller: FuseCaller) { self.init(user: caller.user, group: caller.group) }
+  init(_ caller: FuseCaller) {
+    self.init(user: caller.user, group: caller.group, process: caller.process)
+  }
 }
 
 extension RequestHandler: FuseHandler {

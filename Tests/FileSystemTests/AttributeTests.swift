@@ -44,6 +44,10 @@ import Testing
     }
     try set("user.a", String(repeating: "x", count: 65536))
     #expect(throws: Errno.outOfRange) { try set("user." + String(repeating: "n", count: 251), "") }
+    for space in ["user.", "security.", "trusted."] {
+      #expect(throws: Errno.invalidArgument) { try set(space, "") }
+      #expect(throws: Errno.invalidArgument) { try get(space) }
+    }
     #expect(throws: Errno.notSupported) { try set("system.posix_acl_access", "") }
     let fifo = try container.make(.fifo, "f")
     #expect(throws: Errno.notPermitted) {

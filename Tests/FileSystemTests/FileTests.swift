@@ -96,6 +96,65 @@ import Testing
     }
   }
 
+  /// Changing nothing is what the kernel asks for of a chown(2) that names neither owner nor group.
+  @Test func aChangeOfOwnerThatChangesNoneTakesSetUserIDAway() throws {
+    let (number, _) = try container.create("a")
+    _ = try container.finish { () throws(Errno) in
+      try system.setStatus(number, StatusChanges(mode: 0o6755), caller: Container.caller)
+    }
+    _ = try container.finish { () throws(Errno) in
+      try system.setStatus(number, StatusChanges(), caller: Container.caller)
+    }
+    #expect(try system.status(number).inode.mode == 0o755)
+  }
+
+  /// Without group execution the bit is no privilege, but not for a stranger to leave behind.
+  @Test func writingTakesSetGroupIDAwayFromWhoIsNotInTheGroup() throws {
+    let (number, handle) = try container.create("a", "hello")
+    _ = try container.finish { () throws(Errno) in
+      try system.setStatus(number, StatusChanges(owner: 7, group: 1001), caller: Container.caller)
+    }
+    for (caller, mode) in [
+      (Caller(user: 1000, group: 1001), UInt16(0o2766)),
+      (Caller(user: 1000, group: 1000), 0o766),
+      (Caller(user: 1000, group: 1000, process: .max), 0o766),
+    ] {
+      _ = try container.finish { () throws(Errno) in
+        try system.setStatus(number, StatusChanges(mode: 0o2766), caller: Container.caller)
+      }
+      try container.write(handle, "x", caller: caller)
+      #expect(try system.status(number).inode.mode == mode)
+    }
+  }
+
+  @Test func aFileWithoutANameGoesWithItsLastUse() throws {
+    let mode = OpenMode(canWrite: true)
+    let (status, opened) = try system.createUnnamed(
+      in: .root, permissions: 0o640, mode, caller: Container.caller)
+    #expect(status.inode.linkCount == 0)
+    try container.write(opened.handle, "text")
+    #expect(try container.read(opened.handle) == "text")
+    system.release(opened.handle)
+    #expect(try system.status(status.inode.number).size == 4)
+    system.forget(status.inode.number, count: 1)
+    #expect(throws: Errno.staleNFSFileHandle) { try system.status(status.inode.number) }
+  }
+
+  @Test func aFileWithoutANameMayGetOne() throws {
+    let (status, opened) = try system.createUnnamed(
+      in: .root, permissions: 0o640, OpenMode(canWrite: true), caller: Container.caller)
+    try container.write(opened.handle, "text")
+    let number = status.inode.number
+    let again = try container.open(number)
+    system.release(opened.handle)
+    system.release(again)
+    #expect(
+      try system.link(number, as: container.name("named"), in: .root).inode.linkCount == 1)
+    system.forget(number, count: 2)
+    #expect(try system.lookup(container.name("named"), in: .root)?.size == 4)
+    #expect(try container.read(container.open(number)) == "text")
+  }
+
   @Test func holesAreFoundAndPunched() throws {
     let (number, handle) = try container.create("a")
     try container.write(handle, "x", at: 1 << 20)
