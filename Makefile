@@ -24,7 +24,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-tests crash bench bench-build bench-million install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-tests crash conformance bench bench-build bench-million install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ bench-build:
 soak: build ## an hour of mixed load on two devices (SOAK_MINUTES=)
 	@.ci/setup tests
 	@Tests/soak/soak --binary $(binary) --minutes $(SOAK_MINUTES)
+
+conformance: build ## run public POSIX suites in a mount and in a native directory (docs/testing.md)
+	@Tests/conformance/run $(binary)
 
 soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	@.ci/setup tests

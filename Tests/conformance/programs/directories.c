@@ -2,7 +2,7 @@
 // Argument: how many entries the large one gets.
 #include "tell.h"
 
-enum { entries = 3000 };
+enum { entries = 2000 };
 
 static unsigned char seen[entries * 2];
 
@@ -38,7 +38,7 @@ static void reading(bool dropping, bool making) {
     if (dropping && which < entries && which % 3 == 0 && !gone[which]) {
       gone[which] = true;
       drop(which);
-      int ahead = (which + 1500) % entries;
+      int ahead = (which + entries / 2) % entries;
       if (ahead % 3 == 1 && !gone[ahead]) {
         gone[ahead] = true;
         drop(ahead);
