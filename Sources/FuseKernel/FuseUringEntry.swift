@@ -100,6 +100,7 @@ final class FuseUringEntry: @unchecked Sendable {
     let headerSize = MemoryLayout<fuse_in_header>.size
     memcpy(start, memory, headerSize)
     memcpy(start + headerSize, memory + 128, fixedSize - headerSize)
+    ubiquity_fuse_translate(start)
     var buffer = fuse_buf()
     buffer.size = fixedSize + payloadSize
     buffer.mem = start

@@ -15,8 +15,8 @@ extension EndToEnd {
           """
           suite='\(TestAccount.sourceRoot)/Tests/conformance'
           mkdir native "$A/mounted"
-          PROGRAMS=\(program) ENTRIES=3000 "$suite/own" native "$WORK/told.native"
-          PROGRAMS=\(program) ENTRIES=3000 "$suite/own" "$A/mounted" "$WORK/told.mount"
+          PROGRAMS=\(program) ENTRIES=2000 "$suite/own" native "$WORK/told.native"
+          PROGRAMS=\(program) ENTRIES=2000 "$suite/own" "$A/mounted" "$WORK/told.mount"
           "$suite/compare" \(program) told.native told.mount >&2
           """, timeout: 300)
       }

@@ -1,6 +1,7 @@
 import Catalog
 import ContentStore
 import Coordination
+import Foundation
 import Glibc
 import Model
 import MountDriver
@@ -34,6 +35,23 @@ struct MountTests {
       mv tree/b moved; diff -r ../tree/b moved
       rm -r moved; [ ! -e moved ]
       tar cf t.tar tree; tar df t.tar
+      """, in: mounted)
+    try mounted.mount.unmount()
+  }
+
+  /// What these programs are told by system calls, they are told natively too.
+  @Test(arguments: Transport.available, ["contents", "opening", "renaming"])
+  func systemCallsAnswerAsNatively(transport: Transport, program: String) async throws {
+    let mounted = try Mounted(over: transport)
+    let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    try await expect(
+      """
+      suite='\(source.path)/../conformance'
+      mkdir ../native here
+      export PROGRAMS=\(program)
+      "$suite/own" "$PWD/../native" "$PWD/../told.native"
+      "$suite/own" "$PWD/here" "$PWD/../told.mount"
+      "$suite/compare" \(program) ../told.native ../told.mount
       """, in: mounted)
     try mounted.mount.unmount()
   }

@@ -2,7 +2,7 @@
 // Argument: how many entries the large one gets.
 #include "tell.h"
 
-enum { entries = 2000 };
+enum { entries = 1200 };
 
 static unsigned char seen[entries * 2];
 
