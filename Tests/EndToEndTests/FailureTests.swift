@@ -180,7 +180,7 @@ extension EndToEnd {
           ls -l m/Documents
           rm m/Documents/big
           freed() { echo again > m/Documents/again; }
-          until_true 20 freed
+          until_true 60 freed
           same "$(cat m/Documents/again)" again
           on small/state sync --wait --timeout 60
           on small/state fsck
@@ -227,7 +227,7 @@ extension EndToEnd {
           echo text > "$A/file"; synced a
           kill -TERM \(pid)
           stopped() { ! kill -0 \(pid) 2>/dev/null; }
-          until_true 15 stopped
+          until_true 60 stopped
           catalog="$ROOT/a/containers/$CONTAINER/catalog.sqlite"
           cp "$catalog" saved
           head -c 100000 /dev/urandom > "$catalog"

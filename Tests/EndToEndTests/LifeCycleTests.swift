@@ -86,7 +86,7 @@ extension EndToEnd {
           (cd "$A_MOUNT" && find . -printf '%p %i %s %m %T@ %n\\n' | sort) > before
           kill -TERM \(pid)
           stopped() { ! kill -0 \(pid) 2>/dev/null; }
-          until_true 15 stopped
+          until_true 60 stopped
           not mountpoint -q "$A_MOUNT"
           same "$(ls -A "$A_MOUNT")" ''
           on a mount "$CONTAINER" "$A_MOUNT"
@@ -129,7 +129,7 @@ extension EndToEnd {
           # ten commands at once that each need the daemon start one
           kill -TERM \(pid)
           stopped() { ! kill -0 \(pid) 2>/dev/null; }
-          until_true 15 stopped
+          until_true 60 stopped
           for n in $(seq 10); do on a status --json > "status$n" & done
           wait
           for n in $(seq 10); do grep -o '"pid" *: *[0-9]*' "status$n"; done | sort -u > pids
@@ -145,7 +145,7 @@ extension EndToEnd {
           """
           on a unmount "$A_MOUNT"
           UBIQUITYFS_STATE=$ROOT/a ubiquityfs mount "$CONTAINER" "$A_MOUNT" --foreground & child=$!
-          until_true 20 mountpoint -q "$A_MOUNT"
+          until_true 60 mountpoint -q "$A_MOUNT"
           echo text > "$A/file"
           on a unmount "$A_MOUNT"
           wait $child

@@ -27,7 +27,7 @@ extension EndToEnd {
           same "$(attribute downloadingStatus "$B/empty")" notDownloaded
           cat "$B/empty"
           same "$(attribute downloadingStatus "$B/empty")" current
-          setfattr -n user.ubiquity.evict -v 1 "$B/empty"
+          until_true 60 evicts "$B/empty"
           same "$(attribute downloadingStatus "$B/empty")" notDownloaded
           on b download "$B/empty"
           same "$(attribute downloadingStatus "$B/empty")" current
@@ -110,7 +110,7 @@ extension EndToEnd {
           same "$(attribute downloadingStatus "$A/file")" notDownloaded
           same "$(attribute percentDownloaded "$A/file")" 0
           is_small() { [ "$(du -s --block-size=1 "$ROOT/a/containers/$CONTAINER/content" | cut -f1)" -lt 3000000 ]; }
-          until_true 20 is_small
+          until_true 60 is_small
           setfattr -n user.ubiquity.download -v 1 "$A/file"
           is_current() { [ "$(attribute downloadingStatus "$A/file")" = current ]; }
           until_true 60 is_current
@@ -119,7 +119,7 @@ extension EndToEnd {
           on a offline on
           cmp keep "$A/file"
           on a offline off
-          on a evict "$A/file"
+          until_true 60 on a evict "$A/file"
           same "$(stat -c %b "$A/file")" 0
           on a download "$A/file"
           is_current
@@ -139,8 +139,7 @@ extension EndToEnd {
           refused 'busy' setfattr -n user.ubiquity.evict -v 1 "$A/open"
           exits 5 on a evict "$A/open"
           exec 3<&-
-          evicts() { setfattr -n user.ubiquity.evict -v 1 "$1" 2>/dev/null; }
-          until_true 10 evicts "$A/open"
+          until_true 60 evicts "$A/open"
           same "$(cat "$A/open")" one
 
           on a pin "$A/pinned"

@@ -117,6 +117,10 @@ enum Shell {
       done
     }
 
+    # evicts PATH: the kernel tells of a close after close(2) returned, so what was just read may be
+    # open for a moment yet: for until_true
+    evicts() { setfattr -n user.ubiquity.evict -v 1 "$1" 2>/dev/null; }
+
     # listing DIRECTORY: everything that devices agree on about a tree
     listing() { (cd "$1" && find . -printf '%p %s %m %T@ %l\\n' | LC_ALL=C sort); }
 

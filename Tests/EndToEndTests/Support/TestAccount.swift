@@ -94,7 +94,7 @@ final class TestAccount: Sendable {
   /// issue where a daemon does not stop, or leaves its mount.
   func close() async {
     let result = try? await Shell.run(
-      ["bash", "-c", Self.cleanup], environment: environment, directory: "/", timeout: 90)
+      ["bash", "-c", Self.cleanup], environment: environment, directory: "/", timeout: 180)
     if result?.status != 0 {
       Issue.record("cleaning up: \(result?.errors ?? "") \(result?.output ?? "")")
     }
@@ -113,9 +113,16 @@ final class TestAccount: Sendable {
     fuse() { awk -v root="$ROOT/" 'index($2, root) == 1 && $3 ~ /^fuse/' /proc/self/mounts; }
     failed=0
     for pid in $(daemons); do kill -CONT $pid; kill -TERM $pid; done 2>/dev/null
-    for round in $(seq 150); do [ -z "$(daemons)" ] && break; sleep 0.1; done
+    end=$((SECONDS + 60))
+    until [ -z "$(daemons)" ] || [ $SECONDS -ge $end ]; do sleep 0.1; done
     for pid in $(daemons); do
-      echo "daemon $pid did not stop on SIGTERM"; failed=1; kill -KILL $pid
+      echo "daemon $pid did not stop on SIGTERM"; failed=1
+      for thread in /proc/$pid/task/*; do
+        echo "$(cut -d ' ' -f 2,3 "$thread/stat") in $(cat "$thread/wchan")"
+      done 2>/dev/null | sort | uniq -c
+      state=$(tr '\0' '\n' <"/proc/$pid/cmdline" | grep -A1 -x -e --state | tail -1)
+      tail -n 5 "$state/daemon.log"
+      kill -KILL $pid
     done
     if [ ! -e "$ROOT/work/killed" ] && [ -n "$(fuse)" ]; then
       echo "left mounted: $(fuse)"; failed=1
