@@ -11,8 +11,6 @@ extension ContainerFileSystem {
   package static let longestAttributeName = 255
   package static let longestAttributeValue = 65536
 
-  private static let spaces: Set<String> = ["user.", "security.", "trusted."]
-
   private enum Space {
     case ubiquity(String)
     case user(String)
@@ -87,8 +85,6 @@ extension ContainerFileSystem {
     guard bytes.count <= Self.longestAttributeName else { throw Errno.outOfRange }
     // Names are text; what is not UTF-8 could not be synced.
     guard let name = String(validating: bytes, as: UTF8.self) else { throw Errno.invalidArgument }
-    // A space alone is no name.
-    if Self.spaces.contains(name) { throw Errno.invalidArgument }
     if name.hasPrefix(UbiquityAttribute.prefix) { return .ubiquity(name) }
     // A prefix alone is no name.
     if ["user.", "security.", "trusted."].contains(name) { throw Errno.invalidArgument }

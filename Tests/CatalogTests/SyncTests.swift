@@ -65,6 +65,25 @@ import Testing
     #expect(try fixture.isSound())
   }
 
+  /// A capability or a label is this machine's: no record holds it, and no record takes it away.
+  @Test func attributesOfThisMachineStayHere() throws {
+    var file = record(.random(), .file, "file")
+    try have([file])
+    let number = try #require(try catalog.inodeNumber(of: file.id))
+    for name in ["trusted.a", "security.capability", "user.a"] {
+      try catalog.setAttribute(name, of: number, to: [1], mode: .createOrReplace)
+    }
+    #expect(try catalog.local(file.id)?.record.attributes == ["user.a": [1]])
+    try fixture.commitAll()
+    file = try #require(try catalog.remote(file.id))
+    file.attributes = ["user.b": [2]]
+    try fixture.folded([file])
+    try fixture.apply([.upsert(file, content: .keep, stamp: nil)])
+    #expect(
+      try catalog.attributeNames(of: number) == ["security.capability", "trusted.a", "user.b"])
+    #expect(try fixture.isSound())
+  }
+
   @Test func anArrivingFileIsAPlaceholder() throws {
     let arriving = record(.random(), .file, "file", size: 10)
     try have([arriving])

@@ -327,7 +327,8 @@ final class Applying {
     let old = try engine.attributes(inode.number)
     let number = inode.number
     try engine.write { db in
-      for attribute in old where record.attributes[attribute.name] == nil {
+      for attribute in old
+      where Engine.isSynced(attribute: attribute.name) && record.attributes[attribute.name] == nil {
         try engine.queries.removeAttribute.run(db, number.column, attribute.name)
       }
       for (name, value) in record.attributes.sorted(by: { $0.key < $1.key })

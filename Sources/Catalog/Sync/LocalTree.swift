@@ -26,6 +26,10 @@ extension Engine {
     return result.sorted()
   }
 
+  /// Whether other devices are told of an extended attribute. `security.*` and `trusted.*` say what
+  /// this machine thinks of a file; no record may hold them.
+  static func isSynced(attribute name: String) -> Bool { name.hasPrefix("user.") }
+
   func local(_ item: ItemID) throws -> LocalItem? {
     guard let inode = try syncedInode(item) else { return nil }
     var content: ContentVersion?
@@ -33,7 +37,8 @@ extension Engine {
     let row = try remoteRow(item)
     let conflicts = try decode(row?.applied)?.conflicts ?? []
     var attributes: [String: [UInt8]] = [:]
-    for attribute in try self.attributes(inode.number) {
+    for attribute in try self.attributes(inode.number)
+    where Self.isSynced(attribute: attribute.name) {
       attributes[attribute.name] = attribute.value
     }
     let record = ItemRecord(
