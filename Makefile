@@ -73,11 +73,11 @@ soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	  round=$$((round + 1)); echo "round $$round of $(SOAK)"; \
 	  $(SWIFT) test --skip-build --filter EndToEndTests || exit 1; done
 
-crash: ## kill the daemon and cut the power at every place, and print the figures
+crash: ## kill the daemon, cut the power and fail the disk at every place, and print the figures
 	@.ci/setup tests
 	$(SWIFT) build --build-tests
 	@status=0; UBIQUITYFS_CRASH=all $(SWIFT) test --skip-build \
-	  --filter 'CrashTests|PowerCutTests' > .build/crash.log 2>&1 || status=$$?; \
+	  --filter 'CrashTests|PowerCutTests|FailingDiskTests' > .build/crash.log 2>&1 || status=$$?; \
 	  grep -aE 'recorded an issue|^↳|error: Exited' .build/crash.log | head -40; \
 	  grep -a ' figures: ' .build/crash.log; exit $$status
 

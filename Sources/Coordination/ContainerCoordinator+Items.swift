@@ -15,11 +15,20 @@ extension ContainerCoordinator {
     guard !inode.isExcluded else { throw Errno.notPermitted }
     switch inode.kind {
     case .directory:
+      // What can't be evicted stays; the rest still goes, a thousand with one wait for the disk.
+      var batch: [InodeNumber] = []
+      var failure: Errno?
       try forEachBelow(number) { child in
-        guard child.kind == .file, !child.isExcluded else { return }
-        // What can't be evicted stays; the rest still goes.
-        try? evictFile(child)
+        guard failure == nil, child.kind == .file, !child.isExcluded, !self.isPinned(child) else {
+          return
+        }
+        batch.append(child.number)
+        guard batch.count >= 1000 else { return }
+        do throws(Errno) { try self.evictFiles(batch) } catch { failure = error }
+        batch = []
       }
+      if let failure { throw failure }
+      try evictFiles(batch)
     case .file:
       try evictFile(inode)
     default:
@@ -30,11 +39,22 @@ extension ContainerCoordinator {
   private func evictFile(_ inode: Catalog.Inode) throws(Errno) {
     guard !isPinned(inode) else { throw Errno.resourceBusy }
     let key = try catalog.evict(inode.number, isOpen: { self.isOpen($0) })
+    evicted([(inode.number, key)])
+  }
+
+  private func evictFiles(_ numbers: [InodeNumber]) throws(Errno) {
+    evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }))
+  }
+
+  /// The catalog says durably that they are remote; now their bytes may go.
+  private func evicted(_ files: [(number: InodeNumber, obsolete: ContentKey)]) {
     FaultPoint.reach("evict.marked")
-    fetcher?.cancelBackgroundFetches(of: inode.number)
-    content.dropPartial(key)
-    discard(key)
-    invalidate([.content(inode.number)])
+    for file in files {
+      fetcher?.cancelBackgroundFetches(of: file.number)
+      content.dropPartial(file.obsolete)
+      discard(file.obsolete)
+    }
+    invalidate(files.map { .content($0.number) })
   }
 
   /// Starts to bring the content of a file, or of every file below a directory, and returns.

@@ -61,6 +61,19 @@ extension ContainerCatalog {
     return key
   }
 
+  /// `evict` of many at once, durable together; what cannot be evicted is passed over.
+  package func evict(_ numbers: [InodeNumber], isOpen: (InodeNumber) -> Bool) throws(Errno)
+    -> [(number: InodeNumber, obsolete: ContentKey)]
+  {
+    var result: [(number: InodeNumber, obsolete: ContentKey)] = []
+    for number in numbers {
+      guard let key = try? change({ try $0.evict(number, isOpen: isOpen) }) else { continue }
+      result.append((number, key))
+    }
+    if !result.isEmpty { try commit(durable: true) }
+    return result
+  }
+
   /// After an unclean end: what was open for writing, and what is edited, gets its size from its
   /// content file; what may have been written since its row was committed becomes edited and dirty.
   /// `probe` gives a content file's length and modification time, nil where there is none. Gives the

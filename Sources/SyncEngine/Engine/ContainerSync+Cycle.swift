@@ -193,6 +193,10 @@ extension ContainerSync {
       else {
         throw .local("the changes of this device do not fit the log; nothing was sent")
       }
+      // What others are told of must not be gone here after a power cut: they would wait for content
+      // that nobody has.
+      try local { () throws(Errno) in try catalog.commit(durable: true) }
+      FaultPoint.reach("sync.announcing")
       let committed = try await remotely { () throws(RemoteError) in
         try await remote.commit(changes, after: position, device: device)
       }

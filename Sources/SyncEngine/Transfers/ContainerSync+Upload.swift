@@ -101,6 +101,11 @@ extension ContainerSync {
       } catch .changedWhileReading {
         return nil
       }
+      // The row is to say that this file is the version that is sent: after a power cut it has to be.
+      do throws(Errno) { try coordinator.content.synchronize(key, file) } catch {
+        throw .file(error)
+      }
+      FaultPoint.reach("sync.content-durable")
     }
     guard !coordinator.isOpenForWriting(number), let now = try? coordinator.catalog.inode(number),
       now.version == nil, now.generation == inode.generation, now.size == inode.size,

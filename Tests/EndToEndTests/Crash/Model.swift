@@ -28,18 +28,21 @@ struct Model: Sendable {
 
   // MARK: The process ended
 
-  /// After a close or an fsync all is there that was done before.
-  private static let keeping: Set<String> = [
-    "close", "fsync", "fdatasync", "fsyncdir", "map", "sync",
-  ]
-
-  /// The process ended when `done` operations had returned. What is kept is to be there, of what came
-  /// after a part in its order, and of the one that was under way all or nothing. Nil, or what is
-  /// wrong.
+  /// The process ended when `done` operations had returned: all of them are to be there, and of the
+  /// one that was under way all or nothing; of the bytes that it wrote, any part. Nil, or what is wrong.
   func judgeCrash(_ shown: TreeState, done: Int) -> String? {
-    let kept = 1 + (operations.prefix(done).lastIndex { Self.keeping.contains($0[0]) } ?? -1)
-    for count in kept...(done + 1) where shown.all == state(after: count).all { return nil }
-    return "after \(done) operations:\n" + shown.differences(from: state(after: done))
+    let both = [state(after: done), state(after: done + 1)]
+    if both.contains(where: { $0.all == shown.all }) { return nil }
+    let isWriting = done < operations.count && ["write", "map"].contains(operations[done][0])
+    if isWriting, both.contains(where: { $0.names == shown.names }) {
+      let files = zip(shown.entries, zip(both[0].entries, both[1].entries))
+      let isRight = files.allSatisfy { entry, expected in
+        guard let text = entry.content else { return true }
+        return Self.wrong(text, [expected.0.content, expected.1.content].compactMap { $0 }) == nil
+      }
+      if isRight { return nil }
+    }
+    return "after \(done) operations:\n" + shown.differences(from: both[0])
   }
 
   // MARK: The power failed
@@ -69,20 +72,25 @@ struct Model: Sendable {
       let last = min(done + 1, operations.count)
       let versions = Set(
         (min(synced[number] ?? 0, last)...last).compactMap { content(of: number, after: $0) })
-      if versions.contains(text) { continue }
-      guard let bytes = Runs(text)?.bytes, versions.count > 1 else {
-        return "\(entry.path) is \(text), not \(versions.sorted())"
-      }
-      let allowed = versions.compactMap { Runs($0)?.bytes }
-      let sizes = allowed.map(\.count)
-      guard (sizes.min()!...sizes.max()!).contains(bytes.count) else {
-        return "\(entry.path) has \(bytes.count) bytes, not those of \(versions.sorted())"
-      }
-      for (offset, byte) in bytes.enumerated() {
-        let isNew = byte == UInt8(ascii: "0") && sizes.contains { $0 <= offset }
-        guard isNew || allowed.contains(where: { $0.count > offset && $0[offset] == byte }) else {
-          return "\(entry.path) is \(text), at \(offset) none of \(versions.sorted())"
-        }
+      if let wrong = Self.wrong(text, versions) { return "\(entry.path) \(wrong)" }
+    }
+    return nil
+  }
+
+  /// Whether a file's bytes are each those of one of its versions, or of a hole that it had on the way.
+  private static func wrong(_ text: String, _ versions: some Collection<String>) -> String? {
+    if versions.contains(text) { return nil }
+    guard let bytes = Runs(text)?.bytes, Set(versions).count > 1 else {
+      return "is \(text), not \(versions.sorted())"
+    }
+    let allowed = versions.compactMap { Runs($0)?.bytes }
+    let sizes = allowed.map(\.count)
+    guard let least = sizes.min(), let most = sizes.max(), (least...most).contains(bytes.count)
+    else { return "has \(bytes.count) bytes, not those of \(versions.sorted())" }
+    for (offset, byte) in bytes.enumerated() {
+      let isNew = byte == UInt8(ascii: "0") && least <= offset
+      guard isNew || allowed.contains(where: { $0.count > offset && $0[offset] == byte }) else {
+        return "is \(text), at \(offset) none of \(versions.sorted())"
       }
     }
     return nil

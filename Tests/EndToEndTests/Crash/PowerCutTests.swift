@@ -25,7 +25,11 @@ extension EndToEnd {
             for var cut in planned {
               cuts += 1
               cut.roundTrip = cuts % 4 == 0 || workload.name == "overwrite"
-              let outcome = try await bench.cut(cut)
+              let outcome: CrashBench.Outcome
+              do { outcome = try await bench.cut(cut) } catch {
+                print("\(workload), power cut at \(cut): does not work")
+                throw error
+              }
               guard let loss = Self.judge(outcome, model, done: cut.done) else { continue }
               losses += 1
               Issue.record("\(workload), power cut at \(cut): \(loss)")
@@ -62,7 +66,11 @@ extension EndToEnd {
           for var cut in planned.suffix(CrashTests.isWhole ? 3 : 1) {
             cut.roundTrip = true
             cuts += 1
-            let outcome = try await bench.cut(cut)
+            let outcome: CrashBench.Outcome
+            do { outcome = try await bench.cut(cut) } catch {
+              print("\(workload), killed at \(fault), power cut at \(cut): does not work")
+              throw error
+            }
             guard let loss = Self.judge(outcome, model, done: cut.done) else { continue }
             losses += 1
             Issue.record("\(workload), killed at \(fault), power cut at \(cut): \(loss)")
