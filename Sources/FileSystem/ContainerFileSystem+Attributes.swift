@@ -45,12 +45,23 @@ extension ContainerFileSystem {
       try noteChanged(number)
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
-      try catalog.setAttribute(name, of: number, to: value, mode: mode)
-      try noteChanged(number)
+      try store(name, value, mode, of: number)
     case .local(let name):
-      try catalog.setAttribute(name, of: number, to: value, mode: mode)
-      try noteChanged(number)
+      try store(name, value, mode, of: number)
     }
+  }
+
+  /// The value that is there already changes nothing, not the change time either: as on ext4.
+  private func store(
+    _ name: String, _ value: [UInt8], _ mode: AttributeMode, of number: InodeNumber
+  ) throws(Errno) {
+    if mode != .create {
+      do throws(Errno) {
+        if try catalog.attribute(name, of: number) == value { return }
+      } catch .noData {}
+    }
+    try catalog.setAttribute(name, of: number, to: value, mode: mode)
+    try noteChanged(number)
   }
 
   package func removeAttribute(_ name: [UInt8], of number: InodeNumber) throws(Errno) {
@@ -68,12 +79,13 @@ extension ContainerFileSystem {
   }
 
   /// The names as listxattr(2) gives them: each ended by NUL. The computed ones are left out unless
-  /// asked for, so that `cp -a` and `rsync -X` do not copy them.
-  package func attributeNames(of number: InodeNumber, withComputed: Bool) throws(Errno)
-    -> [UInt8]
+  /// asked for, so that `cp -a` and `rsync -X` do not copy them. `trusted.*` is there for root alone.
+  package func attributeNames(of number: InodeNumber, withComputed: Bool, caller: Caller)
+    throws(Errno) -> [UInt8]
   {
     let inode = try inode(number)
     var names = try catalog.attributeNames(of: number)
+    if caller.user != 0 { names.removeAll { $0.hasPrefix("trusted.") } }
     if withComputed {
       let status = try coordinator.status(of: inode.number)
       names += UbiquityAttribute.readable(in: status).map(\.name)

@@ -1,4 +1,5 @@
 package import Catalog
+internal import Coordination
 internal import Model
 internal import Platform
 package import SystemPackage
@@ -22,11 +23,19 @@ extension ContainerFileSystem {
     var new = AttributeChanges(
       mode: changes.mode, owner: changes.owner, group: changes.group,
       accessed: time(changes.accessed), modified: time(changes.modified))
+    // The kernel asks for no change at all where chown(2) names neither user nor group, and before a
+    // write by one who may not keep privileges. The first is refused to who does not own the file.
     let isChown = changes.owner != nil || changes.group != nil || changes.isEmpty
     if isChown, inode.kind != .directory {
       // A new owner must not get the old one's powers. Source: chown(2).
-      new.mode = Self.withoutPrivileges(
+      let mode = Self.withoutPrivileges(
         new.mode ?? inode.mode, group: inode.group, caller: caller)
+      if changes.isEmpty, mode != inode.mode, caller.user != 0, caller.user != inode.owner,
+        !coordinator.isOpenForWriting(number)
+      {
+        throw Errno.notPermitted
+      }
+      new.mode = mode
       removeCapabilities(number)
     }
     let isResizeOnly =

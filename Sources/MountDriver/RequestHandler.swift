@@ -153,10 +153,11 @@ extension RequestHandler: FuseHandler {
   }
 
   func attributeNames(node: UInt64, size: Int, reply: consuming FuseReply<AttributeAnswer>) {
+    let caller = Caller(reply.caller)
     let names: [UInt8]
     do throws(Errno) {
       names = try fileSystem.attributeNames(
-        of: InodeNumber(node), withComputed: options.listsStatus)
+        of: InodeNumber(node), withComputed: options.listsStatus, caller: caller)
     } catch {
       return reply.fail(error)
     }

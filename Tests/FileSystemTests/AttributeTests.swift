@@ -33,7 +33,8 @@ import Testing
     try set("user.a", "3", .replace)
     #expect(try get("user.a") == "3")
     #expect(
-      try system.attributeNames(of: number, withComputed: false) == Array("user.a\0".utf8))
+      try system.attributeNames(
+        of: number, withComputed: false, caller: Container.caller) == Array("user.a\0".utf8))
     try system.removeAttribute(container.name("user.a"), of: number)
     #expect(throws: Errno.noData) { try get("user.a") }
   }
@@ -63,9 +64,13 @@ import Testing
     #expect(throws: Errno.noData) { try get("user.ubiquity.downloadingError") }
     #expect(throws: Errno.noData) { try get("user.ubiquity.evict") }
     #expect(throws: Errno.noData) { try get("user.ubiquity.unknown") }
-    #expect(try system.attributeNames(of: number, withComputed: false).isEmpty)
+    #expect(
+      try system.attributeNames(
+        of: number, withComputed: false, caller: Container.caller
+      ).isEmpty)
     let listed = String(
-      decoding: try system.attributeNames(of: number, withComputed: true), as: UTF8.self)
+      decoding: try system.attributeNames(
+        of: number, withComputed: true, caller: Container.caller), as: UTF8.self)
     #expect(listed.contains("user.ubiquity.status\0"))
     #expect(!listed.contains("evict"))
   }

@@ -13,7 +13,6 @@ extension ModelDriver {
       try change(inode.number, StatusChanges(mode: mode))
     case .changeOwner(let path, let user, let group):
       let inode = try find(path).inode
-      guard user != nil || group != nil else { break }
       try change(inode.number, StatusChanges(owner: user, group: group))
     case .changeTimes(let path, let accessed, let modified):
       let inode = try find(path).inode
@@ -52,7 +51,7 @@ extension ModelDriver {
     case .getAttribute(let path, let name):
       return .bytes(try system.attribute(Array(name.utf8), of: find(path).inode.number))
     case .listAttributes(let path):
-      return .names(try attributeNames(find(path).inode.number))
+      return .names(try attributeNames(find(path).inode.number, caller))
     case .status(let path):
       return .status(try status(find(path).inode.number))
     case .statusOpen(let number):
@@ -79,8 +78,11 @@ extension ModelDriver {
     }
   }
 
-  func attributeNames(_ number: InodeNumber) throws -> [Name] {
-    let bytes = try system.attributeNames(of: number, withComputed: false)
+  func attributeNames(_ number: InodeNumber, _ caller: Caller = Caller(user: 0, group: 0)) throws
+    -> [Name]
+  {
+    let bytes = try system.attributeNames(
+      of: number, withComputed: false, caller: caller)
     return bytes.split(separator: 0).map { Name(Array($0)) }.sorted()
   }
 

@@ -11,7 +11,16 @@ extension ReferenceFileSystem {
       attributesChanged(node)
     case .changeOwner(let path, let user, let group):
       let node = try find(path)
-      guard user != nil || group != nil else { break }
+      let before = node.mode
+      if user == nil, group == nil, !node.isDirectory {
+        node.dropPrivileges()
+        // Of a file that someone writes to it is taken for what precedes a write.
+        let isWritten = slots.values.contains { $0.node === node && $0.flags.contains(.write) }
+        if node.mode != before, self.user != .root, self.user.rawValue != node.user, !isWritten {
+          node.mode = before
+          throw Refusal(EPERM)
+        }
+      }
       if let user { node.user = user }
       if let group { node.group = group }
       if !node.isDirectory { node.dropPrivileges() }
@@ -27,6 +36,8 @@ extension ReferenceFileSystem {
       try checkAttribute(name, of: node, isRead: false)
       if flag == .create, node.attributes[name] != nil { throw Refusal(EEXIST) }
       if flag == .replace, node.attributes[name] == nil { throw Refusal(ENODATA) }
+      // As on ext4, where others set the change time.
+      if node.attributes[name] == value.bytes { break }
       node.attributes[name] = value.bytes
       attributesChanged(node)
     case .removeAttribute(let path, let name):
@@ -75,7 +86,10 @@ extension ReferenceFileSystem {
       guard let value = node.attributes[name] else { throw Refusal(ENODATA) }
       return .exactly(.bytes(value))
     case .listAttributes(let path):
-      return .exactly(.names(try find(path).attributes.keys.map { Name($0) }.sorted()))
+      let names = try find(path).attributes.keys.filter {
+        user == .root || !$0.hasPrefix("trusted.")
+      }
+      return .exactly(.names(names.map { Name($0) }.sorted()))
     case .status(let path):
       return .when(try checkStatus(find(path)))
     case .statusOpen(let number):
