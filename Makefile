@@ -9,6 +9,7 @@ HELPERDIR ?= /sbin
 # Empty to keep the symbols in what is installed.
 STRIP ?= -s
 SOAK ?= 10
+MODEL_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 ROUNDS ?= 5
 # More arguments for the measuring program, as in BENCH='--only git'.
@@ -24,7 +25,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-tests crash conformance bench bench-build bench-million install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-tests crash conformance bench bench-build bench-million install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -80,6 +81,11 @@ crash: ## kill the daemon, cut the power and fail the disk at every place, and p
 	  --filter 'CrashTests|PowerCutTests|FailingDiskTests' > .build/crash.log 2>&1 || status=$$?; \
 	  grep -aE 'recorded an issue|^↳|error: Exited' .build/crash.log | head -40; \
 	  grep -a ' figures: ' .build/crash.log; exit $$status
+
+soak-model: ## random sequences of system calls against the models, for MODEL_MINUTES minutes each
+	@.ci/setup tests
+	$(SWIFT) build --build-tests
+	MODEL_MINUTES=$(MODEL_MINUTES) $(SWIFT) test --skip-build --filter sequencesGoOnForMinutes
 
 install: ## install the release binary, built if it is not there (PREFIX=, DESTDIR=, HELPERDIR=)
 	@test -x $(binary) || $(MAKE) setup build

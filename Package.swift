@@ -125,6 +125,9 @@ let package = Package(
       name: "UbiquityBench", dependencies: ["Platform", arguments], swiftSettings: settings),
     .target(
       name: "OperationSequences", path: "Tests/OperationSequences", swiftSettings: hotSettings),
+    .executableTarget(
+      name: "OperationRunner", dependencies: ["OperationSequences", "CLinux"],
+      path: "Tests/OperationRunner", swiftSettings: hotSettings),
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(

@@ -45,6 +45,27 @@ static inline int linux_renameat2(int from, const char *from_path, int to, const
   return (int)syscall(SYS_renameat2, from, from_path, to, to_path, flags);
 }
 
+static inline int64_t linux_getdents64(int fd, void *buffer, size_t size) {
+  return syscall(SYS_getdents64, fd, buffer, size);
+}
+
+static inline int linux_lsetxattr(const char *path, const char *name, const void *value, size_t size,
+                                  int flags) {
+  return (int)syscall(SYS_lsetxattr, path, name, value, size, flags);
+}
+
+static inline int64_t linux_lgetxattr(const char *path, const char *name, void *value, size_t size) {
+  return syscall(SYS_lgetxattr, path, name, value, size);
+}
+
+static inline int64_t linux_llistxattr(const char *path, void *names, size_t size) {
+  return syscall(SYS_llistxattr, path, names, size);
+}
+
+static inline int linux_lremovexattr(const char *path, const char *name) {
+  return (int)syscall(SYS_lremovexattr, path, name);
+}
+
 static inline int linux_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
 
 static inline int linux_umount2(const char *path, int flags) {

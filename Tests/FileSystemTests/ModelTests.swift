@@ -24,6 +24,20 @@ import Testing
     try check(.kills, seeds: 30_000..<30_100)
   }
 
+  /// `make soak-model`.
+  @Test(.enabled(if: ProcessInfo.processInfo.environment["MODEL_MINUTES"] != nil))
+  func sequencesGoOnForMinutes() throws {
+    let minutes = ProcessInfo.processInfo.environment["MODEL_MINUTES"].flatMap { Int($0) } ?? 1
+    let end = time(nil) + minutes * 60
+    var seed = UInt64(time(nil)) * 1_000_000
+    while time(nil) < end {
+      for upkeep in Upkeep.allCases {
+        try check(upkeep, seeds: seed..<seed + 50)
+        seed += 50
+      }
+    }
+  }
+
   /// Four threads, each in a directory of its own, on one container.
   @Test func sequencesSideBySideAgree() throws {
     let container = try ModelContainer()

@@ -12,18 +12,16 @@ extension ReferenceFileSystem {
     case .changeOwner(let path, let user, let group):
       let node = try find(path)
       let before = node.mode
-      if user == nil, group == nil, !node.isDirectory {
-        node.dropPrivileges()
-        // Of a file that someone writes to it is taken for what precedes a write.
-        let isWritten = slots.values.contains { $0.node === node && $0.flags.contains(.write) }
-        if node.mode != before, self.user != .root, self.user.rawValue != node.user, !isWritten {
-          node.mode = before
-          throw Refusal(EPERM)
-        }
+      if !node.isDirectory { node.dropPrivileges(by: self.user) }
+      // Of a file that someone writes to it is taken for what precedes a write.
+      let isWritten = slots.values.contains { $0.node === node && $0.flags.contains(.write) }
+      let isOwner = self.user == .root || self.user.rawValue == node.user
+      if user == nil, group == nil, node.mode != before, !isOwner, !isWritten {
+        node.mode = before
+        throw Refusal(EPERM)
       }
       if let user { node.user = user }
       if let group { node.group = group }
-      if !node.isDirectory { node.dropPrivileges() }
       attributesChanged(node)
     case .changeTimes(let path, let accessed, let modified):
       let node = try find(path)

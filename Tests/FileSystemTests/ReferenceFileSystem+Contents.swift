@@ -55,7 +55,7 @@ extension ReferenceFileSystem {
 
   /// The content was set by a program.
   func contentChanged(_ node: ReferenceNode) {
-    if user != .root { node.dropPrivileges() }
+    if user != .root { node.dropPrivileges(by: user) }
     node.contentChanged()
     touch(node)
     // Truncating opens it as well.

@@ -92,10 +92,10 @@ final class ReferenceNode {
   // MARK: Attributes
 
   /// Source: inode(7). A write by one who may not keep them, and any change of owner, takes the
-  /// set-user-ID bit, and the set-group-ID bit where the group may execute.
-  func dropPrivileges() {
+  /// set-user-ID bit, and the set-group-ID bit where the group may execute or it is not theirs.
+  func dropPrivileges(by user: User) {
     mode &= ~0o4000
-    if mode & 0o010 != 0 { mode &= ~0o2000 }
+    if mode & 0o010 != 0 || user != .root && user.rawValue != group { mode &= ~0o2000 }
   }
 
   func contentChanged() {

@@ -38,8 +38,7 @@ package struct SequenceGenerator {
   private static let targets = ["a", "b", "c", "a/b", ".", "missing", "a/../b", "../base/b"]
 
   private var random: SeededGenerator
-  /// Where something may be: what was made, whether it worked or not.
-  private var likely: [[Name]] = [[]]
+  private var sketch = Sketch()
 
   package init(seed: UInt64) { random = SeededGenerator(seed: seed) }
 
@@ -60,22 +59,45 @@ package struct SequenceGenerator {
 
   private mutating func slot() -> Int { Int.random(in: 0..<Self.slots, using: &random) }
 
-  /// A name in a directory, which may be there or not.
-  private mutating func place() -> Path {
-    if chance(1, in: 12) { return Path(slot: slot(), [name()]) }
-    var names = chance(3, in: 5) ? pick(likely) : []
-    if names.count > 3 { names.removeLast() }
-    if names.isEmpty || chance(1, in: 2) { names.append(name()) }
-    return Path(names)
+  /// A slot that `fits`, mostly.
+  private mutating func slot(where fits: (Sketch.Slot) -> Bool) -> Int {
+    let fitting = sketch.slots.filter { fits($0.value) }.keys.sorted()
+    return fitting.isEmpty || chance(1, in: 12) ? slot() : pick(fitting)
   }
 
+  private mutating func readable() -> Int {
+    slot { !$0.isDirectory && $0.flags.contains(.read) }
+  }
+
+  private mutating func writable() -> Int {
+    slot { !$0.isDirectory && $0.flags.contains(.write) }
+  }
+
+  /// From the top, or from an open directory that it is below.
+  private mutating func path(_ names: [Name]) -> Path {
+    guard chance(1, in: 8) else { return Path(names) }
+    let above = sketch.slots.filter { $0.value.isDirectory && names.starts(with: $0.value.names) }
+    guard let number = above.keys.sorted().first(where: { above[$0]!.names.count < names.count })
+    else { return Path(names) }
+    return Path(slot: number, Array(names.dropFirst(above[number]!.names.count)))
+  }
+
+  /// What is not there, mostly, in a directory that is.
   private mutating func newPlace() -> Path {
-    let path = place()
-    if path.slot == nil {
-      if likely.count > 12 { likely.remove(at: 1) }
-      likely.append(path.names)
+    if chance(1, in: 20) { return Path(slot: slot(), [name()]) }
+    var names = pick(sketch.directories)
+    if chance(1, in: 20), let item = sketch.items.randomElement(using: &random) {
+      names = item.names
     }
-    return path
+    if names.count > 3 { names.removeLast() }
+    return path(names + [name()])
+  }
+
+  /// What is there, mostly, and `fits`.
+  private mutating func place(where fits: (NodeKind) -> Bool = { _ in true }) -> Path {
+    let fitting = sketch.items.filter { fits($0.kind) }
+    guard !fitting.isEmpty, !chance(1, in: 8) else { return newPlace() }
+    return path(pick(fitting).names)
   }
 
   /// The same, or the top.
@@ -98,54 +120,93 @@ package struct SequenceGenerator {
   private mutating func openFlags() -> OpenFlags {
     if chance(1, in: 6) { return [.read, .directory] }
     var flags: OpenFlags = pick([[.read], [.write], [.read, .write], [.read, .write]])
-    if chance(3, in: 5) { flags.insert(.create) }
-    if flags.contains(.create), chance(1, in: 3) { flags.insert(.exclusive) }
+    if chance(4, in: 5) { flags.insert(.create) }
+    if flags.contains(.create), chance(1, in: 4) { flags.insert(.exclusive) }
     if flags.contains(.write), chance(1, in: 6) { flags.insert(.truncate) }
     if flags.contains(.write), chance(1, in: 10) { flags.insert(.append) }
     return flags
   }
 
   package mutating func step() -> Action {
-    Action(user: chance(1, in: 5) ? .other : .root, operation())
+    let operation = operation()
+    note(operation)
+    return Action(user: chance(1, in: 6) ? .other : .root, operation)
+  }
+
+  private mutating func note(_ operation: Operation) {
+    switch operation {
+    case .open(let slot, let path, let flags, _): sketch.open(slot, path, flags)
+    case .close(let slot): sketch.close(slot)
+    case .makeNode(let path, let kind, _): sketch.add(path, kind)
+    case .makeDirectory(let path, _): sketch.add(path, .directory)
+    case .makeSymbolicLink(_, let path): sketch.add(path, .symbolicLink)
+    case .link(let from, let to):
+      if let kind = sketch.resolve(from).flatMap({ sketch.kind($0) }), kind != .directory {
+        sketch.add(to, kind)
+      }
+    case .unlink(let path): sketch.remove(path, isDirectory: false)
+    case .removeDirectory(let path): sketch.remove(path, isDirectory: true)
+    case .rename(let from, let to, let mode): sketch.rename(from, to, mode)
+    default: break
+    }
   }
 
   private mutating func operation() -> Operation {
     switch Int.random(in: 0..<100, using: &random) {
-    case 0..<14: .open(slot: slot(), newPlace(), openFlags(), mode: pick(Self.modes))
-    case 14..<18: .close(slot: slot())
-    case 18..<20: .makeNode(newPlace(), pick(NodeKind.makeable), mode: pick(Self.modes))
-    case 20..<26: .makeDirectory(newPlace(), mode: pick(Self.modes))
-    case 26..<28: .makeSymbolicLink(target: pick(Self.targets), newPlace())
-    case 28..<31: .link(place(), newPlace())
-    case 31..<35: .unlink(place())
-    case 35..<38: .removeDirectory(place())
-    case 38..<46:
-      .rename(place(), newPlace(), pick([.replace, .replace, .replace, .noReplace, .exchange]))
+    case 0..<15: open()
+    case 15..<17: .close(slot: slot { _ in true })
+    case 17..<19: .makeNode(newPlace(), pick(NodeKind.makeable), mode: pick(Self.modes))
+    case 19..<25: .makeDirectory(newPlace(), mode: pick(Self.modes))
+    case 25..<27: .makeSymbolicLink(target: pick(Self.targets), newPlace())
+    case 27..<30: .link(place { $0 != .directory }, newPlace())
+    case 30..<34: .unlink(place { $0 != .directory })
+    case 34..<37: .removeDirectory(place { $0 == .directory })
+    case 37..<46: rename()
     case 46..<67: contentOperation()
-    case 67..<83: attributeOperation()
+    case 67..<82: attributeOperation()
     default: question()
     }
+  }
+
+  private mutating func open() -> Operation {
+    let flags = openFlags()
+    let path: Path
+    if flags.contains(.directory) {
+      path = chance(1, in: 4) ? Path([]) : place { $0 == .directory }
+    } else if flags.contains(.exclusive) || flags.contains(.create) && chance(1, in: 2) {
+      path = newPlace()
+    } else {
+      path = place { $0 == .file }
+    }
+    return .open(slot: slot(), path, flags, mode: pick(Self.modes))
+  }
+
+  private mutating func rename() -> Operation {
+    let mode: ReplaceMode = pick([.replace, .replace, .replace, .noReplace, .exchange])
+    let isThere = mode == .exchange || mode == .replace && chance(2, in: 5)
+    return .rename(place(), isThere ? place() : newPlace(), mode)
   }
 
   private mutating func contentOperation() -> Operation {
     switch Int.random(in: 0..<21, using: &random) {
     case 0..<7:
       .write(
-        slot: slot(), offset: offset(), count: pick(Self.counts),
+        slot: writable(), offset: offset(), count: pick(Self.counts),
         fill: UInt8.random(in: 1...255, using: &random))
-    case 7..<11: .read(slot: slot(), offset: offset(), count: pick(Self.counts))
-    case 11..<13: .truncateOpen(slot: slot(), size: offset())
-    case 13: .truncate(place(), size: offset())
+    case 7..<11: .read(slot: readable(), offset: offset(), count: pick(Self.counts))
+    case 11..<13: .truncateOpen(slot: writable(), size: offset())
+    case 13: .truncate(place { $0 == .file }, size: offset())
     case 14, 15:
       .allocate(
-        slot: slot(), pick(AllocateMode.allCases), offset: offset(),
+        slot: writable(), pick(AllocateMode.allCases), offset: offset(),
         length: pick([0, 1, 4096, 5000, 8192]))
-    case 16: .seekData(slot: slot(), offset: offset())
-    case 17: .seekHole(slot: slot(), offset: offset())
+    case 16: .seekData(slot: readable(), offset: offset())
+    case 17: .seekHole(slot: readable(), offset: offset())
     case 18, 19:
       .copyRange(
-        from: slot(), at: offset(), to: slot(), newOffset: offset(), count: pick(Self.counts))
-    default: .synchronize(slot: slot())
+        from: readable(), at: offset(), to: writable(), newOffset: offset(),
+        count: pick(Self.counts))
+    default: .synchronize(slot: slot { _ in true })
     }
   }
 
@@ -167,12 +228,15 @@ package struct SequenceGenerator {
   private mutating func question() -> Operation {
     switch Int.random(in: 0..<17, using: &random) {
     case 0..<5: .status(item())
-    case 5..<8: .statusOpen(slot: slot())
+    case 5..<8: .statusOpen(slot: slot { _ in true })
     case 8: .fileSystemStatus(item())
-    case 9: .readLink(place())
+    case 9: .readLink(place { $0 == .symbolicLink })
     case 10..<12: .list(item())
-    case 12..<16: .listSome(slot: slot(), count: Int.random(in: 1...4, using: &random))
-    default: .seekListing(slot: slot(), quarters: Int.random(in: 0...4, using: &random))
+    case 12..<16:
+      .listSome(slot: slot(where: \.isDirectory), count: Int.random(in: 1...4, using: &random))
+    default:
+      .seekListing(
+        slot: slot(where: \.isDirectory), quarters: Int.random(in: 0...4, using: &random))
     }
   }
 }

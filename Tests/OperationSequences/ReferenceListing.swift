@@ -1,8 +1,6 @@
-import OperationSequences
-
 /// What listing a directory in pieces has to give, whatever changes meanwhile: each name that is there
 /// all the time once, and no name that never was. Source: readdir(3p).
-struct ReferenceListing {
+package struct ReferenceListing {
   private static let dots: Set<Name> = [Name("."), Name("..")]
 
   /// There since the listing began, or before.
@@ -12,19 +10,21 @@ struct ReferenceListing {
   /// Given, in order.
   private var given: [Name] = []
 
-  mutating func rewind(_ names: some Sequence<Name>) {
+  package init() {}
+
+  package mutating func rewind(_ names: some Sequence<Name>) {
     steady = Set(names).union(Self.dots)
     ever = steady
     given = []
   }
 
-  mutating func changed(_ name: Name, isThere: Bool) {
+  package mutating func changed(_ name: Name, isThere: Bool) {
     steady.remove(name)
     if isThere { ever.insert(name) }
   }
 
   /// A piece came; `isEnd` when there is no more.
-  mutating func check(_ piece: [Name], isEnd: Bool) -> String? {
+  package mutating func check(_ piece: [Name], isEnd: Bool) -> String? {
     for name in piece {
       guard ever.contains(name) else { return "lists \(name), which never was there" }
       if steady.contains(name), given.contains(name) { return "lists \(name) twice" }
@@ -35,7 +35,7 @@ struct ReferenceListing {
   }
 
   /// Back to what was given after so many quarters of it.
-  mutating func seek(quarters: Int, names: some Sequence<Name>) {
+  package mutating func seek(quarters: Int, names: some Sequence<Name>) {
     let kept = given.count * quarters / 4
     guard kept > 0 else { return rewind(names) }
     given.removeLast(given.count - kept)
