@@ -13,6 +13,7 @@ final class SQLConnection: @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   /// Pages in the write-ahead log after the last commit.
   private(set) var logPages = 0
+  private var isClosed = false
 
   init(_ queue: DatabaseQueue) throws {
     self.queue = queue
@@ -36,7 +37,8 @@ final class SQLConnection: @unchecked Sendable {
   }
 
   deinit {
-    sqlite3_wal_hook(pointer, nil, nil)
+    // SQLite has freed a connection that was closed.
+    if !isClosed { sqlite3_wal_hook(pointer, nil, nil) }
     pthread_mutex_destroy(mutex)
     mutex.deallocate()
   }
@@ -50,7 +52,7 @@ final class SQLConnection: @unchecked Sendable {
     return try body()
   }
 
-  var isInTransaction: Bool { sqlite3_get_autocommit(pointer) == 0 }
+  var isInTransaction: Bool { !isClosed && sqlite3_get_autocommit(pointer) == 0 }
 
   /// Runs statements that have no parameters and give nothing.
   func execute(_ sql: String) throws {
@@ -73,5 +75,8 @@ final class SQLConnection: @unchecked Sendable {
   }
 
   /// Every `Query` of the connection must be gone.
-  func close() throws { try queue.close() }
+  func close() throws {
+    try queue.close()
+    isClosed = true
+  }
 }
