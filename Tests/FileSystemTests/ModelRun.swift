@@ -156,6 +156,7 @@ final class ModelRun {
     history = []
     remember()
     let problems = try container.problems()
+    driver.wasEnded()
     return problems.isEmpty ? nil : problems.joined(separator: ", ")
   }
 

@@ -54,8 +54,8 @@ import Testing
         return
       }
     }
-    #expect(try container.problems() == [])
     #expect(try container.catalog.orphans().isEmpty)
+    #expect(try container.problems() == [])
   }
 
   private func check(_ upkeep: Upkeep, seeds: Range<UInt64>) throws {
@@ -72,8 +72,8 @@ import Testing
         """)
       return
     }
-    #expect(try container.problems() == [])
     #expect(try container.catalog.orphans().isEmpty)
+    #expect(try container.problems() == [])
   }
 
   private func run(
