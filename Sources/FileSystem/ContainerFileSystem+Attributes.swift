@@ -98,6 +98,8 @@ extension ContainerFileSystem {
     // Names are text; what is not UTF-8 could not be synced.
     guard let name = String(validating: bytes, as: UTF8.self) else { throw Errno.invalidArgument }
     if name.hasPrefix(UbiquityAttribute.prefix) { return .ubiquity(name) }
+    // A prefix alone is no name.
+    if ["user.", "security.", "trusted."].contains(name) { throw Errno.invalidArgument }
     if name.hasPrefix("user.") { return .user(name) }
     if name.hasPrefix("security.") || name.hasPrefix("trusted.") { return .local(name) }
     // Access control lists too.
