@@ -105,6 +105,16 @@ import Testing
     #expect(none.isEmpty)
   }
 
+  @Test func aFileWhoseContentWasNeverOnTheDiskIsEmpty() throws {
+    let file = try fixture.file("file")
+    try fixture.write(file.number, 10)
+    try catalog.commit(durable: true)
+    let after = try fixture.crashed()
+    #expect(try after.recover { _ throws(Errno) in nil } == [file.number])
+    #expect(try after.inode(file.number).size == 0)
+    #expect(try after.dirtyStamp(file.item) != nil)
+  }
+
   @Test func leftoversAreTold() throws {
     let local = try fixture.file("local")
     let remote = record(.random(), .file, "remote")

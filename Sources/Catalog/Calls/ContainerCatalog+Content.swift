@@ -75,7 +75,8 @@ extension ContainerCatalog {
   }
 
   /// After an unclean end: what was open for writing, and what is edited, gets its size from its
-  /// content file; what may have been written since its row was committed becomes edited and dirty.
+  /// content file, 0 where there is none; what may have been written since its row was committed becomes
+  /// edited and dirty.
   /// `probe` gives a content file's length and modification time, nil where there is none. Gives the
   /// inodes that were put right.
   package func recover(

@@ -80,9 +80,11 @@ extension Engine {
     }
     var result: [InodeNumber] = []
     for number in Set(edited).union(began.keys).sorted() {
-      guard var inode = try? inode(number), let key = inode.contentKey, inode.content == .local,
-        let found = try probe(key)
+      guard var inode = try? inode(number), let key = inode.contentKey, inode.content == .local
       else { continue }
+      // A power cut can leave the row of a file that was never synchronised and not its content file:
+      // the file is empty then, as it would be on a local disk. What is uploaded never is.
+      guard let found = try probe(key) ?? (inode.version == nil ? (0, 0) : nil) else { continue }
       // The file's clock is the kernel's coarse one; a second covers that.
       let isWritten = began[number].map { found.modified >= $0 - 1_000_000_000 } ?? false
       guard found.size != inode.size || (isWritten && inode.version != nil) else { continue }
