@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "backing.h"
 #include "init.h"
 
 /// What a session's callbacks get as their user data.

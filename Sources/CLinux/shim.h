@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -67,6 +68,12 @@ static inline int linux_lremovexattr(const char *path, const char *name) {
 }
 
 static inline int linux_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
+
+/// The magic number of the file system that a path is on; negative for an error.
+static inline int64_t linux_file_system_type(const char *path) {
+  struct statfs result;
+  return statfs(path, &result) == 0 ? (int64_t)(uint32_t)result.f_type : -1;
+}
 
 static inline int linux_umount2(const char *path, int flags) {
   return (int)syscall(SYS_umount2, path, flags);

@@ -33,22 +33,41 @@ package struct AccountReport: Codable, Sendable {
   }
 }
 
+/// How local files of a mount are read and written.
+package struct IOReport: Codable, Sendable, Equatable {
+  package enum Mode: String, Codable, Sendable {
+    /// By the kernel itself.
+    case passthrough
+    /// Through the daemon.
+    case daemon
+  }
+
+  package var mode: Mode
+  /// Why it is not passthrough.
+  package var reason: String?
+
+  package init(mode: Mode, reason: String?) {
+    self.mode = mode
+    self.reason = reason
+  }
+}
+
 package struct MountReport: Codable, Sendable {
   package var container: String
   package var mountpoint: String
   /// Whether the kernel reads and writes local content files by itself.
   package var passthrough: Bool
   package var passthroughReason: String?
+  package var io: IOReport
   /// What the user is to be told of this mount, once.
   package var notice: String?
 
-  package init(
-    container: String, mountpoint: String, passthrough: Bool, passthroughReason: String?
-  ) {
+  package init(container: String, mountpoint: String, io: IOReport) {
     self.container = container
     self.mountpoint = mountpoint
-    self.passthrough = passthrough
-    self.passthroughReason = passthroughReason
+    self.io = io
+    passthrough = io.mode == .passthrough
+    passthroughReason = io.reason
   }
 }
 

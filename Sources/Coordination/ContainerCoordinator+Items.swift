@@ -38,6 +38,11 @@ extension ContainerCoordinator {
 
   private func evictFile(_ inode: Catalog.Inode) throws(Errno) {
     guard !isPinned(inode) else { throw Errno.resourceBusy }
+    // A mapping that a daemon before this one has left behind is in no table. The file is unlinked,
+    // never truncated: who has it mapped for reading keeps it.
+    if inode.content == .local, let key = inode.contentKey, try content.hasWriter(key) {
+      throw Errno.resourceBusy
+    }
     let key = try catalog.evict(inode.number, isOpen: { self.isOpen($0) })
     evicted([(inode.number, key)])
   }

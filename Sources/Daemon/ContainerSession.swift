@@ -98,6 +98,9 @@ package final class ContainerSession: Sendable {
 
   package var mountpoint: String? { mounted?.path }
 
+  /// How local files of the mount are read and written; nil when there is none.
+  package var ioMode: IOMode? { mounted?.mode }
+
   private var mounted: ContainerMount? {
     mountState.withLock { state in
       if case .mounted(let mount) = state { return mount }

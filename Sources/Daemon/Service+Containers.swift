@@ -172,8 +172,8 @@ extension DaemonService {
 
   func report(_ session: ContainerSession, _ mountpoint: String) -> MountReport {
     MountReport(
-      container: session.id.description, mountpoint: mountpoint, passthrough: false,
-      passthroughReason: "this version reads and writes through the daemon")
+      container: session.id.description, mountpoint: mountpoint,
+      io: IOReport(session.ioMode ?? .daemon(reason: "it is not mounted")))
   }
 
   /// The session that is mounted there.
@@ -204,6 +204,12 @@ extension DaemonService {
       }
       return
     }
+  }
+}
+
+extension IOReport {
+  init(_ mode: IOMode) {
+    self.init(mode: mode.isKernel ? .passthrough : .daemon, reason: mode.reason)
   }
 }
 

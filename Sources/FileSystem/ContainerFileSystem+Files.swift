@@ -20,6 +20,9 @@ package struct OpenResult: Sendable {
   /// Its close is to be told by `flush`. Not of what is opened for reading alone: there the changes
   /// that a program can make, of attributes, are committed as they are made.
   package let needsFlush: Bool
+  /// The file that the kernel is to read and write itself, as `ContentPassthrough` numbered it; nil
+  /// when it is to ask.
+  package let backing: Int32?
 }
 
 /// How a file is opened: the flags of open(2) that matter here.
@@ -57,9 +60,7 @@ extension ContainerFileSystem {
         try dropPrivileges(number, caller: caller)
         removeCapabilities(number)
       }
-      return OpenResult(
-        handle: handles.add(handle), keepsCache: try noteCached(number),
-        needsFlush: handle.needsFlush)
+      return try begin(handle, caller: caller)
     } catch {
       close(handle)
       throw error
@@ -76,7 +77,7 @@ extension ContainerFileSystem {
     do throws(Errno) {
       let made = try catalog.create(itemName, in: parent, new)
       FaultPoint.reach("create.made")
-      return try opened(made, mode)
+      return try opened(made, mode, caller)
     } catch .fileExists where !mode.isExclusive {
       guard let found = try catalog.lookup(itemName, in: parent) else {
         throw Errno.noSuchFileOrDirectory
@@ -98,7 +99,7 @@ extension ContainerFileSystem {
       kind: .file, mode: permissions, owner: caller.user, group: caller.group)
     let made = try catalog.createUnnamed(in: parent, new)
     do throws(Errno) {
-      return try opened(made, mode)
+      return try opened(made, mode, caller)
     } catch {
       becameOrphan(made.number)
       throw error
@@ -106,20 +107,43 @@ extension ContainerFileSystem {
   }
 
   /// Opens what was just made.
-  private func opened(_ made: Inode, _ mode: OpenMode) throws(Errno) -> (FileStatus, OpenResult) {
+  private func opened(_ made: Inode, _ mode: OpenMode, _ caller: Caller) throws(Errno) -> (
+    FileStatus, OpenResult
+  ) {
     let handle = try acquire(
       made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
-      let keepsCache = try noteCached(made.number)
-      let result = OpenResult(
-        handle: handles.add(handle), keepsCache: keepsCache, needsFlush: true)
+      let result = try begin(handle, caller: caller, isNew: true)
       return (remembered(made), result)
     } catch {
       close(handle)
       throw error
     }
+  }
+
+  /// Makes an open known to the kernel: decides how its I/O is done.
+  private func begin(_ handle: OpenFileHandle, caller: Caller, isNew: Bool = false) throws(Errno)
+    -> OpenResult
+  {
+    let backing = try handle.content.beginKernelOpen(
+      writing: handle.canWrite, keepsPrivileges: caller.keepsPrivileges,
+      through: passthrough.withLock { $0 }, now: now())
+    handle.began(backing == nil ? .daemon : .kernel, keepsPrivileges: caller.keepsPrivileges)
+    let keepsCache: Bool
+    if backing == nil {
+      keepsCache = try noteCached(handle.number)
+    } else {
+      // It reads past its pages of the inode, and may write past them.
+      nodes.update(handle.number) { $0.cached = nil }
+      keepsCache = false
+      // What it believes of the file was to hold for good; of a new one it is told with the answer.
+      if handle.canWrite, !isNew { coordinator.invalidate([.attributes(handle.number)]) }
+    }
+    return OpenResult(
+      handle: handles.add(handle), keepsCache: keepsCache, needsFlush: handle.needsFlush,
+      backing: backing)
   }
 
   /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.
@@ -167,7 +191,11 @@ extension ContainerFileSystem {
 
   /// A close of one descriptor: what was changed through the file survives the daemon from here on.
   package func flush(_ handle: UInt64) throws(Errno) {
-    try handles.get(handle).content.commitChanges()
+    let open = try handles.get(handle)
+    let unprivileged = open.endUnprivileged()
+    try open.content.look(
+      byUnprivileged: unprivileged != nil, endsUnprivileged: unprivileged == .counted)
+    try open.content.commitChanges()
   }
 
   /// A change of an inode's row, which closing the file has to find committed if it is open.
@@ -181,6 +209,28 @@ extension ContainerFileSystem {
   }
 
   func close(_ file: OpenFileHandle) {
+    if let service = file.service {
+      file.content.endKernelOpen(
+        writing: file.canWrite, isUnprivileged: file.endUnprivileged() == .counted)
+      if service == .kernel, file.canWrite, !file.content.endsUnseenWriting() {
+        let isTaken = lingering.add(file) { [weak self] file in
+          guard file.content.endsUnseenWriting() else { return false }
+          self?.finishClosing(file)
+          return true
+        }
+        return isTaken ? () : abandon(file)
+      }
+    }
+    finishClosing(file)
+  }
+
+  /// The mount is gone, and something may write to the file for ever.
+  func abandon(_ file: OpenFileHandle) {
+    file.content.abandonWriting()
+    finishClosing(file)
+  }
+
+  private func finishClosing(_ file: OpenFileHandle) {
     if file.canWrite { file.content.endWriting() }
     if !file.needsFlush { file.content.endUnflushed() }
     // Before the coordinator hears of it: it then reclaims only if nothing else has it open.
@@ -310,6 +360,7 @@ extension ContainerFileSystem {
     -> UInt64
   {
     let open = try handles.get(handle)
+    try open.content.look()
     let inode = try inode(open.number)
     guard offset < inode.size else { throw Errno.noSuchAddressOrDevice }
     let found: UInt64?
@@ -333,6 +384,7 @@ extension ContainerFileSystem {
   /// fsync(2) and fdatasync(2): the bytes first, then the row that names them.
   package func synchronize(_ handle: UInt64, dataOnly: Bool) throws(Errno) {
     let open = try handles.get(handle)
+    try open.content.look()
     try open.content.synchronize(dataOnly: dataOnly)
     FaultPoint.reach("fsync.content")
     try catalog.commit(durable: true)

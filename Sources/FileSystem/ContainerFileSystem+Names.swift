@@ -56,8 +56,11 @@ extension ContainerFileSystem {
   private func synchronizeReplacement(
     _ name: ItemName, in parent: InodeNumber, of newName: ItemName, in newParent: InodeNumber
   ) throws(Errno) {
-    guard let source = try catalog.lookup(name, in: parent), source.kind == .file,
-      source.content == .local, source.size > 0,
+    guard let found = try catalog.lookup(name, in: parent), found.kind == .file else { return }
+    // The row of a file that the kernel writes to may not know yet that there are bytes.
+    try nodes.state(found.number)?.content?.look()
+    let source = try catalog.inode(found.number)
+    guard source.content == .local, source.size > 0,
       let replaced = try catalog.lookup(newName, in: newParent), replaced.kind == .file,
       replaced.number != source.number
     else { return }

@@ -19,6 +19,8 @@ extension ContainerFileSystem {
       let step = try resize(number, to: size, caller: caller, isOpen: isOpen)
       if case .wait(let wait) = step { return .wait(wait) }
     }
+    // What was written before counts as before: it must not undo the times that are set now.
+    try nodes.state(number)?.content?.look()
     var inode = try inode(number)
     var new = AttributeChanges(
       mode: changes.mode, owner: changes.owner, group: changes.group,

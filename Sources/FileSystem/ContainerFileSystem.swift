@@ -11,8 +11,8 @@ package import SystemPackage
 /// gives a `ContentWait`. Errors are those that a local file system gives; an inode that is gone is
 /// ESTALE. Permissions are checked by the kernel (`default_permissions`). Any thread.
 ///
-/// Lock order: an `OpenContent`'s lock, then the catalog's. The tables of nodes and handles are
-/// leaves.
+/// Lock order: an `OpenContent`'s lock, then the catalog's. The tables of nodes and handles, the list
+/// of lingering writers and `passthrough` are leaves.
 package final class ContainerFileSystem: Sendable {
   package let coordinator: ContainerCoordinator
   let catalog: ContainerCatalog
@@ -20,6 +20,8 @@ package final class ContainerFileSystem: Sendable {
   let clock: any WallClock
   let nodes = NodeTable()
   let handles = HandleTable()
+  let passthrough = Lock<(any ContentPassthrough)?>(nil)
+  let lingering = LingeringWriters()
 
   package init(coordinator: ContainerCoordinator, clock: any WallClock) {
     self.coordinator = coordinator
@@ -27,6 +29,9 @@ package final class ContainerFileSystem: Sendable {
     store = coordinator.content
     self.clock = clock
   }
+
+  /// Where the content files are.
+  package var contentDirectory: String { store.directory }
 
   func now() -> Timestamp { Timestamp(nanoseconds: clock.nanoseconds()) }
 
@@ -41,12 +46,16 @@ package final class ContainerFileSystem: Sendable {
   }
 
   package func status(of inode: Catalog.Inode) -> FileStatus {
-    FileStatus(inode: inode, blocks: blocks(of: inode))
+    guard inode.kind == .file else { return FileStatus(inode: inode, blocks: 0) }
+    if let open = nodes.state(inode.number)?.content {
+      let (current, isChanging) = open.current(inode)
+      return FileStatus(inode: current, blocks: open.blocks(), isChanging: isChanging)
+    }
+    return FileStatus(inode: inode, blocks: blocks(of: inode))
   }
 
+  /// Of a file that is not open.
   private func blocks(of inode: Inode) -> UInt64 {
-    guard inode.kind == .file else { return 0 }
-    if let open = nodes.state(inode.number)?.content { return open.blocks() }
     let key = ContentKey(item: inode.item, generation: inode.generation)
     if inode.content == .local { return store.blocks(key) }
     return (try? store.existingPartial(key)?.file.blocks()) ?? 0
@@ -77,6 +86,7 @@ package final class ContainerFileSystem: Sendable {
   /// The kernel has forgotten everything and closed everything, in whatever way.
   package func reset() {
     for handle in handles.removeAll() { close(handle) }
+    for handle in lingering.stop() { abandon(handle) }
     for (number, state) in nodes.removeAll() where state.isOrphan { coordinator.reclaim(number) }
     try? catalog.commit(durable: true)
   }

@@ -10,10 +10,14 @@ package struct FileStatus: Sendable {
   package let inode: Catalog.Inode
   /// Of 512 bytes. 0 for a placeholder, and of a directory.
   package let blocks: UInt64
+  /// The kernel may be writing to it without a word, through a mapping even without knowing itself:
+  /// what is told of it now need not be so a moment later.
+  package let isChanging: Bool
 
-  package init(inode: Catalog.Inode, blocks: UInt64) {
+  package init(inode: Catalog.Inode, blocks: UInt64, isChanging: Bool = false) {
     self.inode = inode
     self.blocks = blocks
+    self.isChanging = isChanging
   }
 
   /// `st_size`.

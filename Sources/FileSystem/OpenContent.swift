@@ -10,8 +10,10 @@ internal import SystemPackage
 /// open, because a remote change gives the path a new inode then; only truncating a placeholder to
 /// nothing, which is a change of ours, starts a new one. From remote it can become local.
 ///
-/// Lock order: this lock, then the catalog's or the content store's. Never held over a reply, over
-/// the node table's lock, or over a read or write of the file.
+/// Of content that the kernel reads and writes itself see `OpenContent+Kernel.swift`.
+///
+/// Lock order: this lock, then the catalog's, the content store's or the connection's to register a
+/// file. Never held over a reply, over the node table's lock, or over a read or write of the file.
 final class OpenContent: Sendable {
   /// Where the bytes come from.
   enum Bytes {
@@ -23,7 +25,7 @@ final class OpenContent: Sendable {
     case missing(size: UInt64)
   }
 
-  private struct State {
+  struct State {
     var key: ContentKey
     var isLocal: Bool
     /// Of a placeholder.
@@ -40,12 +42,13 @@ final class OpenContent: Sendable {
     var changes: UInt64 = 0
     var committed: UInt64 = 0
     var isNameDurable = false
+    var kernel = KernelUse()
   }
 
   let number: InodeNumber
-  private let catalog: ContainerCatalog
-  private let store: ContentFiles
-  private let state: Lock<State>
+  let catalog: ContainerCatalog
+  let store: ContentFiles
+  let state: Lock<State>
 
   init(_ inode: Inode, catalog: ContainerCatalog, store: ContentFiles) {
     number = inode.number
@@ -99,7 +102,7 @@ final class OpenContent: Sendable {
   }
 
   /// Asks the catalog whether a download made the content local since.
-  private func becameLocal(_ state: inout State) throws(Errno) -> Bool {
+  func becameLocal(_ state: inout State) throws(Errno) -> Bool {
     let inode = try catalog.inode(number)
     guard inode.generation == state.key.generation else { throw Errno.staleNFSFileHandle }
     if inode.content == .remote {
@@ -129,7 +132,7 @@ final class OpenContent: Sendable {
     }
   }
 
-  private func beginChange(_ state: inout State) throws(Errno) {
+  func beginChange(_ state: inout State) throws(Errno) {
     // What is no version has no mark: its size is read back at a start after a crash anyway.
     guard !state.isMarked, try catalog.inode(number).version != nil else { return }
     try catalog.noteWriteBegan(number)
@@ -144,8 +147,9 @@ final class OpenContent: Sendable {
   /// the lock, so that of changes side by side the last to be noted is right.
   func noteChange(of file: OpenFile, at time: Timestamp) throws(Errno) {
     try state.withLock { (state) throws(Errno) in
-      let size = try file.length()
-      try catalog.noteContentChange(number, size: size, modified: time)
+      let stamp = FileStamp(try file.status())
+      try catalog.noteContentChange(number, size: stamp.size, modified: time)
+      state.kernel.seen(stamp)
       state.changes += 1
     }
   }
@@ -156,9 +160,11 @@ final class OpenContent: Sendable {
       if !state.isLocal { _ = try becameLocal(&state) }
       try beginChange(&state)
       if state.isLocal {
-        if let file = try existingWriter(&state) { try file.truncate(to: 0) }
+        let file = try existingWriter(&state)
+        try file?.truncate(to: 0)
         FaultPoint.reach("truncate.emptied")
         try catalog.noteContentChange(number, size: 0, modified: time)
+        if let file { state.kernel.seen(FileStamp(try file.status())) }
       } else {
         let old = state.key
         let made = try catalog.replaceContent(number).inode

@@ -10,8 +10,27 @@ final class OpenFileHandle: Sendable {
   /// The kernel tells of its close by `flush`.
   let needsFlush: Bool
 
+  /// How the kernel does the I/O of an open.
+  enum Service {
+    /// It asks the daemon.
+    case daemon
+    /// It reads and writes the content file itself.
+    case kernel
+  }
+
+  /// A writer whose writes take set-user-ID bits away, and which nobody sees write.
+  enum Unprivileged {
+    case counted
+    /// A close of it was told.
+    case closed
+  }
+
   private struct State {
     var hasWritten = false
+    /// Nil for what is no open of the kernel's, or not yet.
+    var service: Service?
+    /// Nil when it is not served by the kernel, or its writes take no privileges.
+    var unprivileged: Unprivileged?
     var readAhead = ReadAhead()
   }
 
@@ -25,6 +44,23 @@ final class OpenFileHandle: Sendable {
     self.canRead = canRead
     self.canWrite = canWrite
     self.needsFlush = needsFlush
+  }
+
+  var service: Service? { state.withLock { $0.service } }
+
+  func began(_ service: Service, keepsPrivileges: Bool) {
+    state.withLock { state in
+      state.service = service
+      if service == .kernel, canWrite, !keepsPrivileges { state.unprivileged = .counted }
+    }
+  }
+
+  /// A close is told, or the end: gives what it was.
+  func endUnprivileged() -> Unprivileged? {
+    state.withLock { state in
+      defer { if state.unprivileged != nil { state.unprivileged = .closed } }
+      return state.unprivileged
+    }
   }
 
   /// Whether this is the first write through this handle; notes it.

@@ -45,6 +45,17 @@ package struct FuseReply<Answer>: ~Copyable, @unchecked Sendable {
   }
 }
 
+extension FuseReply {
+  /// Answers with a structure of the kernel's that libfuse does not know.
+  fileprivate consuming func answer<Body: BitwiseCopyable>(_ body: Body) -> Bool {
+    let request = take()
+    return withUnsafeBytes(of: body) { bytes in
+      fuse_reply_buf(
+        request, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count) == 0
+    }
+  }
+}
+
 extension FuseReply where Answer == EmptyAnswer {
   package consuming func done() { fuse_reply_err(take(), 0) }
 }
@@ -73,6 +84,9 @@ extension FuseReply where Answer == AttributesAnswer {
 extension FuseReply where Answer == OpenAnswer {
   /// False when the open was given up meanwhile: there will be no release.
   package consuming func opened(_ opened: FuseOpened) -> Bool {
+    if opened.backing != nil {
+      return answer(ubiquity_fuse_open_out(opened))
+    }
     var info = fuse_file_info(opened)
     return fuse_reply_open(take(), &info) == 0
   }
@@ -81,6 +95,11 @@ extension FuseReply where Answer == OpenAnswer {
 extension FuseReply where Answer == CreateAnswer {
   /// False when the open was given up meanwhile: there will be no release.
   package consuming func created(_ entry: FuseEntry, _ opened: FuseOpened) -> Bool {
+    if opened.backing != nil {
+      return answer(
+        ubiquity_fuse_create_out(
+          entry: fuse_entry_out(entry), open: ubiquity_fuse_open_out(opened)))
+    }
     var parameters = fuse_entry_param(entry)
     var info = fuse_file_info(opened)
     return fuse_reply_create(take(), &parameters, &info) == 0

@@ -28,6 +28,11 @@ package final class FuseSession: @unchecked Sendable {
   /// Of the mount, as in the mount table; set by `mount`.
   private var device: String?
   package let notifier: FuseNotifier
+  private let backing = Lock<FuseBackingFiles?>(nil)
+
+  /// Files that the kernel reads and writes itself; nil before the session is mounted. They can be
+  /// registered once the handler has heard that passthrough was granted.
+  package var backingFiles: FuseBackingFiles? { backing.withLock { $0 } }
 
   /// `options` are libfuse's and the kernel's mount options. `workers` bounds the threads; few are
   /// enough, since no request waits on anything but the local disk.
@@ -83,6 +88,8 @@ package final class FuseSession: @unchecked Sendable {
       throw FuseStartFailure(detail: log.taken(), errno: Errno(rawValue: -code))
     }
     device = mountHere()?.device
+    let files = FuseBackingFiles(device: fuse_session_fd(session))
+    backing.withLock { $0 = files }
   }
 
   /// What is mounted at the mount point, if it is of ours. Asks the mount itself nothing.
@@ -135,6 +142,7 @@ package final class FuseSession: @unchecked Sendable {
       try? MountTable.detach(mountpoint)
     }
     notifier.waitUntilIdle()
+    backingFiles?.end()
     fuse_session_destroy(session)
     context.transport.release(data)
     context.handler.ended()

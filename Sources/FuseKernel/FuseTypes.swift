@@ -96,6 +96,9 @@ package struct FuseOpened {
   package var cachesEntries = false
   /// Closing it needs no FLUSH.
   package var needsNoFlush = false
+  /// The file of `FuseBackingFiles` that the kernel reads and writes by itself. All opens of a node
+  /// that are there at one time name the same, or none does: else the kernel fails them with EIO.
+  package var backing: Int32?
 
   package init(handle: UInt64) { self.handle = handle }
 }

@@ -17,6 +17,7 @@ package final class ContainerMount: Sendable {
   private let mountpoint: Mountpoint
   private let logger: @Sendable (String) -> Void
   private let session = Lock<FuseSession?>(nil)
+  private let passthrough: Passthrough
 
   /// `mountpoint` is an absolute path without links in it. `logger` gets a line for what went wrong
   /// that no program is told of.
@@ -28,27 +29,37 @@ package final class ContainerMount: Sendable {
     self.mountpoint = Mountpoint(path: mountpoint)
     self.options = options
     self.logger = logger
+    passthrough = Passthrough(
+      contentDirectory: fileSystem.contentDirectory, isWanted: options.passthrough != .off)
   }
+
+  /// How local files are read and written.
+  package var mode: IOMode { passthrough.mode }
 
   package var path: String { mountpoint.path }
 
   /// Mounts and begins to serve; when it returns the mount is usable.
   package func start() throws(MountError) {
     try mountpoint.prepare()
-    let handler = RequestHandler(fileSystem, options: options, logger: logger)
+    let handler = RequestHandler(
+      fileSystem, options: options, passthrough: passthrough, logger: logger)
     let made: FuseSession
     do {
       made = try FuseSession(
         handler: handler, mountpoint: path,
         options: options.libraryOptions(source: fileSystem.coordinator.container.description),
-        wishes: FuseWishes(usesRing: options.usesRing), workers: 8)
+        wishes: FuseWishes(passthrough: passthrough.wish, usesRing: options.usesRing),
+        // One serves best on few cores; the others are for those that wait for the disk in fsync.
+        workers: 4)
       try made.mount()
     } catch {
       throw failure(error)
     }
     handler.setNotifier(made.notifier)
+    passthrough.setFiles(made.backingFiles)
     session.withLock { $0 = made }
     made.run()
+    passthrough.waitUntilKnown()
   }
 
   private func failure(_ failure: FuseStartFailure) -> MountError {

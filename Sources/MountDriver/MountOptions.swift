@@ -7,7 +7,15 @@ package struct MountOptions: Hashable, Sendable {
     case greedy
   }
 
+  package enum Passthrough: String, Hashable, Sendable {
+    /// Where kernel and rights allow it.
+    case auto
+    case off
+  }
+
   package var policy: Policy = .onDemand
+  /// Whether the kernel reads and writes local files by itself.
+  package var passthrough: Passthrough = .auto
   package var isReadOnly = false
   /// Users other than the owner may use the mount.
   package var allowsOthers = false
@@ -50,6 +58,13 @@ package struct MountOptions: Hashable, Sendable {
         throw Invalid(description: "io_uring must be auto or off, not '\(value ?? "")'")
       }
       usesRing = value == "auto"
+      return
+    }
+    if name == "passthrough" {
+      guard let value, let passthrough = Passthrough(rawValue: value) else {
+        throw Invalid(description: "passthrough must be auto or off, not '\(value ?? "")'")
+      }
+      self.passthrough = passthrough
       return
     }
     if name == "coordination" || name == "casefold" {

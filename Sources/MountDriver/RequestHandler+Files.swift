@@ -17,6 +17,7 @@ extension RequestHandler {
     var opened = FuseOpened(handle: result.handle)
     opened.keepsCache = result.keepsCache
     opened.needsNoFlush = !result.needsFlush
+    opened.backing = result.backing
     return opened
   }
 

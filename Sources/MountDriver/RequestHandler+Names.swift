@@ -121,11 +121,9 @@ extension RequestHandler {
   // MARK: Directories
 
   func openDirectory(node: UInt64, reply: consuming FuseReply<OpenAnswer>) {
-    // Listing has no state: offsets are the catalog's.
-    var opened = FuseOpened(handle: 0)
-    opened.cachesEntries = true
-    opened.keepsCache = true
-    _ = reply.opened(opened)
+    // Listing has no state: offsets are the catalog's. The kernel asks no more for it, nor tells of the
+    // close, and caches entries until it is told that they changed. Source: FUSE_NO_OPENDIR_SUPPORT.
+    reply.fail(.noFunction)
   }
 
   func readDirectory(

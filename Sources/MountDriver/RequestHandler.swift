@@ -12,13 +12,15 @@ final class RequestHandler: Sendable {
   let options: MountOptions
   private let logger: @Sendable (String) -> Void
   private let notifier = Lock<FuseNotifier?>(nil)
+  let passthrough: Passthrough
 
   init(
-    _ fileSystem: ContainerFileSystem, options: MountOptions,
+    _ fileSystem: ContainerFileSystem, options: MountOptions, passthrough: Passthrough,
     logger: @escaping @Sendable (String) -> Void
   ) {
     self.fileSystem = fileSystem
     self.options = options
+    self.passthrough = passthrough
     self.logger = logger
   }
 
@@ -28,9 +30,11 @@ final class RequestHandler: Sendable {
   /// says so: for good, then.
   static let timeout: Double = 365 * 86400
 
-  /// The blocks of a placeholder grow as its content comes, which is not told for every piece.
+  /// The blocks of a placeholder grow as its content comes, which is not told for every piece. Of what
+  /// the kernel writes itself it knows the size at most, and of what a mapping changes nothing.
   static func timeout(_ status: FileStatus) -> Double {
-    status.inode.content == .remote && status.inode.size > 0 ? 1 : timeout
+    if status.isChanging { return 0 }
+    return status.inode.content == .remote && status.inode.size > 0 ? 1 : timeout
   }
 
   /// Waits for the kernel to hear of what a request changed, before that request is answered; not
@@ -73,7 +77,10 @@ extension Caller {
 }
 
 extension RequestHandler: FuseHandler {
-  func initialized(_ connection: FuseConnection) {}
+  func initialized(_ connection: FuseConnection) {
+    passthrough.begin(isGranted: connection.granted.passthrough)
+    if passthrough.mode.isKernel { fileSystem.setPassthrough(passthrough) }
+  }
 
   func ended() { fileSystem.reset() }
 
@@ -147,10 +154,21 @@ extension RequestHandler: FuseHandler {
   ) {
     let value: [UInt8]
     do throws(Errno) { value = try fileSystem.attribute(name, of: InodeNumber(node)) } catch {
-      return reply.fail(error)
+      return reply.fail(Self.refusal(of: name, error))
     }
     reply.value(value, size: size)
   }
+
+  /// `ls -l` asks for the label of every single file, unless it learns that this file system has no
+  /// labels; where nothing gives any, that is so.
+  private static func refusal(of name: [UInt8], _ error: Errno) -> Errno {
+    guard error == .noData, name.elementsEqual("security.selinux".utf8), !hasLabels else {
+      return error
+    }
+    return .notSupported
+  }
+
+  private static let hasLabels = Files.exists("/sys/fs/selinux/enforce")
 
   func attributeNames(node: UInt64, size: Int, reply: consuming FuseReply<AttributeAnswer>) {
     let caller = Caller(reply.caller)

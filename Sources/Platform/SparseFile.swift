@@ -41,7 +41,10 @@ extension OpenFile {
   /// Whether anything, a shared mapping included, has the file of this read-only descriptor open for
   /// writing. A mapping outlives the close of the descriptor that it was made from, and nothing but
   /// a lease tells of it (`fcntl(2)`, F_SETLEASE).
+  ///
+  /// Who opens it for writing in the moment in which the lease is held waits for its end.
   package func hasWriter() throws(Errno) -> Bool {
+    _ = Self.ignoringLeaseSignals
     // F_LINUX_SPECIFIC_BASE + 0, which the Glibc module leaves out.
     let setLease: Int32 = 1024
     if fcntl(descriptor, setLease, Int32(F_RDLCK)) == 0 {
@@ -52,4 +55,9 @@ extension OpenFile {
     if code == EAGAIN { return true }
     throw Errno(rawValue: code)
   }
+
+  /// SIGIO tells the holder of a lease that someone waits for it, and would end the process.
+  private static let ignoringLeaseSignals: Void = {
+    signal(SIGIO, SIG_IGN)
+  }()
 }

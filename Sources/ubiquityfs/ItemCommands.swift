@@ -31,6 +31,11 @@ struct StatusCommand: ParsableCommand {
     ])
     for mount in report.mounts {
       rows.append(["Mount", "\(mount.container) at \(mount.mountpoint)"])
+      rows.append([
+        "",
+        mount.io.reason.map { "files are read and written through the daemon: \($0)" }
+          ?? "local files are read and written by the kernel itself (passthrough)",
+      ])
     }
     for container in report.containers {
       rows.append([

@@ -91,6 +91,23 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     #expect(try !files.hasWriter(key(1, 99)))
   }
 
+  @Test func whoOpensAFileWhileItIsAskedForWritersHarmsNobody() throws {
+    let directory = try TemporaryDirectory()
+    let files = try ContentFiles(directory: directory.path)
+    _ = try files.open(key(1, 1), writable: true, create: true)
+    let isDone = Lock(false)
+    let ended = Gate()
+    _ = startThread {
+      while !isDone.withLock({ $0 }) { _ = try? files.open(key(1, 1), writable: true) }
+      ended.open()
+    }
+    // Half of the questions meet an open; the signal for that would end the process.
+    for _ in 0..<20_000 { _ = try files.hasWriter(key(1, 1)) }
+    isDone.withLock { $0 = true }
+    ended.wait()
+    #expect(try !files.hasWriter(key(1, 1)))
+  }
+
   @Test func aPartialContentKnowsWhatIsThere() throws {
     let partial = try files.partial(key(1, 1), size: 1000)
     #expect(try files.partial(key(1, 1), size: 1000) === partial)

@@ -104,7 +104,7 @@ import Testing
       offline: true,
       mounts: [
         MountReport(
-          container: "c", mountpoint: "/m", passthrough: false, passthroughReason: "no")
+          container: "c", mountpoint: "/m", io: IOReport(mode: .daemon, reason: "no"))
       ],
       containers: [
         ContainerReport(
@@ -117,7 +117,8 @@ import Testing
     let text = String(decoding: try Message.reply(id: .null, report), as: UTF8.self)
     for key in [
       "daemon", "pid", "version", "account", "signedIn", "offline", "mounts", "container",
-      "mountpoint", "passthrough", "passthroughReason", "containers", "id", "items", "localBytes",
+      "mountpoint", "passthrough", "passthroughReason", "io", "mode", "reason", "containers", "id",
+      "items", "localBytes",
       "totalBytes", "pendingUploads", "pendingDownloads", "conflicts", "errors", "traffic",
       "bytesUploaded", "bytesDownloaded", "requests", "get", "put", "list", "delete",
     ] {

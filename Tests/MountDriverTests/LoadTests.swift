@@ -22,7 +22,7 @@ struct LoadTests {
   }
 
   /// More readers than a ring has threads wait, twice, so that places of the first time are used again.
-  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
   func readersWaitInCrowdsAndAllAreServed(transport: Transport) async throws {
     let mounted = try Mounted(over: transport)
     try mounted.appear("far", size: 8 << 20)
@@ -53,7 +53,7 @@ struct LoadTests {
   }
 
   /// What is read is what was written, whatever else goes on.
-  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
   func programsOnAllProcessorsDoNotMixUpTheirFiles(transport: Transport) async throws {
     let mounted = try Mounted(over: transport)
     let result = try await mounted.run(
@@ -80,7 +80,7 @@ struct LoadTests {
   }
 
   /// A signal ends a call that waits, and no other one.
-  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
   func callsAreInterruptedOneByOne(transport: Transport) async throws {
     let mounted = try Mounted(over: transport)
     let fetcher = SlowFetcher(mounted.coordinator)
@@ -104,7 +104,7 @@ struct LoadTests {
     while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
   }
 
-  @Test(.timeLimit(.minutes(2)), arguments: Transport.available)
+  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
   func aMountIsTakenAwayUnderLoad(transport: Transport) async throws {
     for _ in 0..<5 {
       let mounted = try Mounted(over: transport)

@@ -206,7 +206,8 @@ extension ContainerSync {
     FaultPoint.reach("sync.committed")
     var versions: [ItemID: UploadedContent] = [:]
     for (id, version) in plan.versions {
-      guard let content = staged[id] else { continue }
+      // What is being written again is an edit of that version by the time it is closed.
+      guard let content = staged[id], !isBeingWritten(id) else { continue }
       versions[id] = UploadedContent(
         version: version, generation: content.generation, size: content.size,
         modified: content.modified, changed: content.changed)
@@ -218,9 +219,22 @@ extension ContainerSync {
         changes, to: newPosition, stamps: settled, versions: versions, undecided: undecided)
     }
     FaultPoint.reach("sync.acknowledged")
+    // An open that the kernel serves marked nothing if the content was no version then; now it is one,
+    // and after a crash it must be seen that it may not be that any more.
+    for id in versions.keys where isBeingWritten(id) {
+      try local { () throws(Errno) in
+        guard let number = try catalog.inodeNumber(of: id) else { return }
+        try catalog.noteWriteBegan(number)
+      }
+    }
     unannounced = []
     for id in plan.versions.keys { staged[id] = nil }
     return true
+  }
+
+  private func isBeingWritten(_ id: ItemID) -> Bool {
+    guard let number = try? coordinator.catalog.inodeNumber(of: id) else { return false }
+    return coordinator.isOpenForWriting(number)
   }
 
   // MARK: Errors

@@ -6,7 +6,10 @@ struct StatusAnswer: Decodable {
     var backend: String?
     var device: String?
   }
-  struct Mount: Decodable { var container: String, mountpoint: String, passthrough: Bool }
+  struct Mount: Decodable {
+    struct IO: Decodable { var mode: String, reason: String? }
+    var container: String, mountpoint: String, passthrough: Bool, passthroughReason: String?, io: IO
+  }
   struct Container: Decodable {
     var id: String
     var items: Int, localBytes: Int, totalBytes: Int
