@@ -33,9 +33,9 @@ extension ReferenceFileSystem {
       allocate(node, mode, Int(offset), Int(length))
       contentChanged(node)
     case .seekData(let number, let offset):
-      return .when(try seek(number, offset, isHole: false))
+      return .when(try seek(number, HoleSeek(offset: offset, isHole: false)))
     case .seekHole(let number, let offset):
-      return .when(try seek(number, offset, isHole: true))
+      return .when(try seek(number, HoleSeek(offset: offset, isHole: true)))
     case .copyRange(let from, let offset, let to, let newOffset, let count):
       return try copy(from, Int(offset), to, Int(newOffset), count)
     case .synchronize(let number):
@@ -72,27 +72,11 @@ extension ReferenceFileSystem {
     }
   }
 
-  /// Where holes are is the disk's to decide, but what is passed over as a hole must read as zeros, and
-  /// the end is a hole. Source: lseek(2).
-  private func seek(_ number: Int, _ offset: UInt64, isHole: Bool) throws -> (Outcome) -> String? {
+  private func seek(_ number: Int, _ seek: HoleSeek) throws -> (Outcome) -> String? {
     let node = try slot(number).node
     guard !node.isDirectory else { throw Refusal(EINVAL) }
     let content = node.content
-    guard offset < content.count else { throw Refusal(ENXIO) }
-    return { outcome in
-      switch outcome {
-      case .failed(ENXIO) where !isHole:
-        return content[Int(offset)...].allSatisfy { $0 == 0 } ? nil : "passes data over"
-      case .number(let found) where found >= Int64(offset) && found <= Int64(content.count):
-        if isHole {
-          // A byte that is not 0 is in no hole.
-          return found == content.count || content[Int(found)] == 0 ? nil : "takes data for a hole"
-        }
-        return content[Int(offset)..<Int(found)].allSatisfy { $0 == 0 } ? nil : "passes data over"
-      default:
-        return "gave \(outcome) of \(content.count) bytes"
-      }
-    }
+    return { outcome in seek.check(outcome, of: content) }
   }
 
   private func copy(_ from: Int, _ offset: Int, _ to: Int, _ newOffset: Int, _ count: Int) throws

@@ -7,6 +7,8 @@ internal import OperationSequences
 /// - inode numbers, the size of a directory, the order of a listing: each file system's own;
 /// - a time that the clock set: whether a call changed it is compared instead;
 /// - names in a listing while the directory changes: each side is held to readdir(3p) by itself.
+/// - where the holes are in space that was allocated and not written: ext4 answers by which pages
+///   its cache happens to hold. Where the two differ, neither may pass over data (lseek(2));
 /// - a seek in a directory that was removed, which has nothing to list: not made;
 /// - chown(2) that names neither user nor group, by one who does not own the file, of a set-user-ID
 ///   file that is open for writing: what the kernel asks is what it asks before a write, so that it
@@ -90,6 +92,14 @@ final class Comparison {
         return "native \(problem)"
       }
       return listings[slot]?.mounted.check(names, isEnd: names.count < count)
+    }
+    if actual != expected, let (slot, seek) = operation.holeSeek {
+      if let contents = native.contents(ofSlot: slot),
+        let problem = seek.check(expected, of: contents)
+      {
+        return "native \(problem)"
+      }
+      if let contents = mounted.contents(ofSlot: slot) { return seek.check(actual, of: contents) }
     }
     return actual == expected ? nil : "gave \(actual), native \(expected)"
   }

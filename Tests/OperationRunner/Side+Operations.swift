@@ -9,12 +9,6 @@ extension Side {
   func perform(_ operation: Operation) throws -> Outcome {
     switch operation {
     case .open(let number, let path, let flags, let mode):
-      if let old = slots.removeValue(forKey: number) {
-        Glibc.close(old)
-        offsets[number] = nil
-        // The slot may have been where the path starts.
-        if path.slot == number { throw Refusal(EBADF) }
-      }
       slots[number] = try check(Glibc.open(path.text, Self.native(flags), mode_t(mode)))
     case .close(let number):
       guard let old = slots.removeValue(forKey: number) else { throw Refusal(EBADF) }

@@ -34,6 +34,12 @@ final class Side {
     guard base >= 0 else { throw RunnerFailure("\(name): \(directory)/base: errno \(errno)") }
   }
 
+  private func close(_ number: Int) {
+    guard let old = slots.removeValue(forKey: number) else { return }
+    Glibc.close(old)
+    offsets[number] = nil
+  }
+
   func closeSlots() {
     for slot in slots.values { Glibc.close(slot) }
     slots = [:]
@@ -48,6 +54,8 @@ final class Side {
 
   func run(_ action: Action) -> Outcome {
     do {
+      // What a slot had open is closed whether the path leads anywhere or not.
+      if case .open(let number, _, _, _) = action.operation { close(number) }
       // As root, that entering the directory does not fail.
       try enter(action.operation.paths.first)
       become(action.user)

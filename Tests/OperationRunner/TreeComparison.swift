@@ -82,6 +82,17 @@ extension Side {
     }
   }
 
+  /// Of an open file, however it is open; nil of what is none.
+  func contents(ofSlot number: Int) -> [UInt8]? {
+    guard let slot = slots[number], let status = try? status(of: slot), status.kind == .file,
+      let descriptor = try? check(Glibc.open("/proc/self/fd/\(slot)", O_RDONLY | O_CLOEXEC))
+    else { return nil }
+    defer { Glibc.close(descriptor) }
+    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    guard let count = try? check(pread(descriptor, &bytes, bytes.count, 0)) else { return nil }
+    return Array(bytes[..<count])
+  }
+
   func contents(_ path: Path) throws -> [UInt8] {
     let descriptor = try check(Glibc.open(path.text, O_RDONLY | O_CLOEXEC))
     defer { Glibc.close(descriptor) }
