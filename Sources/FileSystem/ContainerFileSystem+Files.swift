@@ -60,7 +60,7 @@ extension ContainerFileSystem {
         try dropPrivileges(number, caller: caller)
         removeCapabilities(number)
       }
-      return try begin(handle, caller: caller)
+      return try begin(handle)
     } catch {
       close(handle)
       throw error
@@ -115,7 +115,7 @@ extension ContainerFileSystem {
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
-      let result = try begin(handle, caller: caller, isNew: true)
+      let result = try begin(handle, isNew: true)
       return (remembered(made), result)
     } catch {
       close(handle)
@@ -124,13 +124,12 @@ extension ContainerFileSystem {
   }
 
   /// Makes an open known to the kernel: decides how its I/O is done.
-  private func begin(_ handle: OpenFileHandle, caller: Caller, isNew: Bool = false) throws(Errno)
+  private func begin(_ handle: OpenFileHandle, isNew: Bool = false) throws(Errno)
     -> OpenResult
   {
     let backing = try handle.content.beginKernelOpen(
-      writing: handle.canWrite, keepsPrivileges: caller.keepsPrivileges,
-      through: passthrough.withLock { $0 }, now: now())
-    handle.began(backing == nil ? .daemon : .kernel, keepsPrivileges: caller.keepsPrivileges)
+      writing: handle.canWrite, through: passthrough.withLock { $0 }, now: now())
+    handle.began(backing == nil ? .daemon : .kernel)
     let keepsCache: Bool
     if backing == nil {
       keepsCache = try noteCached(handle.number)
@@ -192,9 +191,7 @@ extension ContainerFileSystem {
   /// A close of one descriptor: what was changed through the file survives the daemon from here on.
   package func flush(_ handle: UInt64) throws(Errno) {
     let open = try handles.get(handle)
-    let unprivileged = open.endUnprivileged()
-    try open.content.look(
-      byUnprivileged: unprivileged != nil, endsUnprivileged: unprivileged == .counted)
+    try open.content.look()
     try open.content.commitChanges()
   }
 
@@ -210,8 +207,7 @@ extension ContainerFileSystem {
 
   func close(_ file: OpenFileHandle) {
     if let service = file.service {
-      file.content.endKernelOpen(
-        writing: file.canWrite, isUnprivileged: file.endUnprivileged() == .counted)
+      file.content.endKernelOpen(writing: file.canWrite)
       if service == .kernel, file.canWrite, !file.content.endsUnseenWriting() {
         let isTaken = lingering.add(file) { [weak self] file in
           guard file.content.endsUnseenWriting() else { return false }

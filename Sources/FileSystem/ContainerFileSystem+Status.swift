@@ -60,13 +60,9 @@ extension ContainerFileSystem {
   /// privilege; only who is not in the group must not leave it behind, as the kernel has it for
   /// local file systems. Source: inode(7).
   private static func withoutPrivileges(_ mode: UInt16, group: UInt32, caller: Caller) -> UInt16 {
-    let mode = withoutPrivileges(mode)
-    return caller.isMember(of: group) ? mode : mode & ~0o2000
-  }
-
-  /// The same where it is not known who wrote.
-  static func withoutPrivileges(_ mode: UInt16) -> UInt16 {
-    mode & 0o010 != 0 ? mode & ~0o6000 : mode & ~0o4000
+    var mode = mode & ~0o4000
+    if mode & 0o2000 != 0, mode & 0o010 != 0 || !caller.isMember(of: group) { mode &= ~0o2000 }
+    return mode
   }
 
   /// Takes away what a changed file must not keep.

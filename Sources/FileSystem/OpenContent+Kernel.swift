@@ -45,9 +45,6 @@ struct KernelUse {
   var watch: Watch?
   /// Opens for writing that the kernel serves.
   var writers = 0
-  /// Of these, those of users whose writes take set-user-ID bits away, until a close is told of them:
-  /// who has closed its file must not be blamed for what others write later.
-  var unprivileged = 0
 
   mutating func seen(_ stamp: FileStamp) { watch?.seen = stamp }
 }
@@ -59,7 +56,7 @@ extension OpenContent {
   /// Notes an open by the kernel and gives the number of the file that it is to use, or nil when it is
   /// to ask. To be balanced by `endKernelOpen`. `isChanging` begins with the first writer.
   func beginKernelOpen(
-    writing: Bool, keepsPrivileges: Bool, through service: (any ContentPassthrough)?, now: Timestamp
+    writing: Bool, through service: (any ContentPassthrough)?, now: Timestamp
   ) throws(Errno) -> Int32? {
     try state.withLock { (state) throws(Errno) in
       if state.kernel.opens == 0, let service {
@@ -84,7 +81,6 @@ extension OpenContent {
           throw error
         }
         state.kernel.writers += 1
-        if !keepsPrivileges { state.kernel.unprivileged += 1 }
       }
       state.kernel.opens += 1
       return backing.id
@@ -125,11 +121,9 @@ extension OpenContent {
     state.kernel.backing = nil
   }
 
-  /// `isUnprivileged` until `look` was told of its close.
-  func endKernelOpen(writing: Bool, isUnprivileged: Bool) {
+  func endKernelOpen(writing: Bool) {
     state.withLock { state in
       state.kernel.opens -= 1
-      if isUnprivileged { state.kernel.unprivileged -= 1 }
       if writing, state.kernel.backing != nil { state.kernel.writers -= 1 }
       dropBacking(&state)
     }
@@ -178,18 +172,15 @@ extension OpenContent {
     }
   }
 
-  /// Brings the row up to date with what the kernel wrote. At a close of an unprivileged writer, it may
-  /// be the one that wrote; at its first one (`endsUnprivileged`) it is counted no more.
-  func look(byUnprivileged: Bool = false, endsUnprivileged: Bool = false) throws(Errno) {
-    try state.withLock { (state) throws(Errno) in
-      defer { if endsUnprivileged { state.kernel.unprivileged -= 1 } }
-      _ = try look(&state, takesPrivileges: byUnprivileged)
-    }
+  /// Brings the row up to date with what the kernel wrote. Set-user-ID bits are none of it: before a
+  /// write by one who may not keep them the kernel says so (`setStatus` with no change).
+  func look() throws(Errno) {
+    try state.withLock { (state) throws(Errno) in _ = try look(&state) }
   }
 
   @discardableResult
   private func look(
-    _ state: inout State, isLast: Bool = false, takesPrivileges: Bool = false
+    _ state: inout State, isLast: Bool = false
   ) throws(Errno) -> Bool {
     guard let watch = state.kernel.watch else { return false }
     let stamp = FileStamp(try watch.file.status())
@@ -198,27 +189,23 @@ extension OpenContent {
         return false
       }
     }
-    try note(stamp, &state, takesPrivileges: takesPrivileges)
+    try note(stamp, &state)
     return true
   }
 
   private func note(
-    _ stamp: FileStamp, _ state: inout State, takesPrivileges: Bool = false
+    _ stamp: FileStamp, _ state: inout State
   ) throws(Errno) {
     let before = try catalog.inode(number)
     // The file's clock is the kernel's coarse one: it may be a little behind ours, and time is not to
-    // go back because of that. A time that was set on purpose is further away.
+    // go back because of that, nor stand still. A time that was set on purpose is further away.
     let known = before.modified.nanoseconds
     let isBehind = stamp.modified < known && known - stamp.modified < Self.tick
     try catalog.noteContentChange(
       number, size: stamp.size,
-      modified: isBehind ? before.modified : Timestamp(nanoseconds: stamp.modified))
+      modified: isBehind
+        ? Timestamp(nanoseconds: known + 1) : Timestamp(nanoseconds: stamp.modified))
     state.kernel.seen(stamp)
     state.changes += 1
-    guard takesPrivileges || state.kernel.unprivileged > 0 else { return }
-    let mode = ContainerFileSystem.withoutPrivileges(before.mode)
-    if mode != before.mode {
-      _ = try catalog.setAttributes(number, AttributeChanges(mode: mode))
-    }
   }
 }

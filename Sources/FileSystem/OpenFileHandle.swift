@@ -18,19 +18,10 @@ final class OpenFileHandle: Sendable {
     case kernel
   }
 
-  /// A writer whose writes take set-user-ID bits away, and which nobody sees write.
-  enum Unprivileged {
-    case counted
-    /// A close of it was told.
-    case closed
-  }
-
   private struct State {
     var hasWritten = false
     /// Nil for what is no open of the kernel's, or not yet.
     var service: Service?
-    /// Nil when it is not served by the kernel, or its writes take no privileges.
-    var unprivileged: Unprivileged?
     var readAhead = ReadAhead()
   }
 
@@ -48,20 +39,7 @@ final class OpenFileHandle: Sendable {
 
   var service: Service? { state.withLock { $0.service } }
 
-  func began(_ service: Service, keepsPrivileges: Bool) {
-    state.withLock { state in
-      state.service = service
-      if service == .kernel, canWrite, !keepsPrivileges { state.unprivileged = .counted }
-    }
-  }
-
-  /// A close is told, or the end: gives what it was.
-  func endUnprivileged() -> Unprivileged? {
-    state.withLock { state in
-      defer { if state.unprivileged != nil { state.unprivileged = .closed } }
-      return state.unprivileged
-    }
-  }
+  func began(_ service: Service) { state.withLock { $0.service = service } }
 
   /// Whether this is the first write through this handle; notes it.
   func beginsWriting() -> Bool {
