@@ -81,9 +81,13 @@ static int perform(char **word) {
   if (is("write")) {
     size_t length = number(word, 3);
     memset(buffer, word[4][0], length);
-    ssize_t count = pwrite(*file, buffer, length, number(word, 2));
-    if (count >= 0 && (size_t)count < length) errno = ENOSPC;
-    return count == (ssize_t)length ? 0 : -1;
+    // A write that was cut short is continued, and then says why it was.
+    for (size_t done = 0; done < length;) {
+      ssize_t count = pwrite(*file, buffer + done, length - done, number(word, 2) + done);
+      if (count <= 0) return -1;
+      done += count;
+    }
+    return 0;
   }
   if (is("map")) return map_write(*file, number(word, 2), number(word, 3), word[4][0]);
   if (is("cut")) return ftruncate(*file, number(word, 2));
