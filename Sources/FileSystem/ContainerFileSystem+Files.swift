@@ -32,15 +32,18 @@ package struct OpenMode: Sendable {
   package var truncates: Bool
   /// The file must not be there yet; for `create`.
   package var isExclusive: Bool
+  /// Each write goes to the end, until the program says otherwise.
+  package var appends: Bool
 
   package init(
     canRead: Bool = true, canWrite: Bool = false, truncates: Bool = false,
-    isExclusive: Bool = false
+    isExclusive: Bool = false, appends: Bool = false
   ) {
     self.canRead = canRead
     self.canWrite = canWrite
     self.truncates = truncates
     self.isExclusive = isExclusive
+    self.appends = appends
   }
 }
 
@@ -60,7 +63,7 @@ extension ContainerFileSystem {
         try dropPrivileges(number, caller: caller)
         removeCapabilities(number)
       }
-      return try begin(handle)
+      return try begin(handle, mode)
     } catch {
       close(handle)
       throw error
@@ -115,7 +118,7 @@ extension ContainerFileSystem {
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
-      let result = try begin(handle, isNew: true)
+      let result = try begin(handle, mode, isNew: true)
       return (remembered(made), result)
     } catch {
       close(handle)
@@ -124,11 +127,12 @@ extension ContainerFileSystem {
   }
 
   /// Makes an open known to the kernel: decides how its I/O is done.
-  private func begin(_ handle: OpenFileHandle, isNew: Bool = false) throws(Errno)
+  private func begin(_ handle: OpenFileHandle, _ mode: OpenMode, isNew: Bool = false) throws(Errno)
     -> OpenResult
   {
     let backing = try handle.content.beginKernelOpen(
-      writing: handle.canWrite, through: passthrough.withLock { $0 }, now: now())
+      writing: handle.canWrite, appending: mode.appends, through: passthrough.withLock { $0 },
+      now: now())
     handle.began(backing == nil ? .daemon : .kernel)
     let keepsCache: Bool
     if backing == nil {

@@ -10,7 +10,8 @@ extension RequestHandler {
     let access = flags & O_ACCMODE
     return OpenMode(
       canRead: access != O_WRONLY, canWrite: access != O_RDONLY,
-      truncates: flags & O_TRUNC != 0, isExclusive: flags & O_EXCL != 0)
+      truncates: flags & O_TRUNC != 0, isExclusive: flags & O_EXCL != 0,
+      appends: flags & O_APPEND != 0)
   }
 
   private static func opened(_ result: OpenResult) -> FuseOpened {
