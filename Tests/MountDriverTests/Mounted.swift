@@ -61,11 +61,11 @@ final class Mounted: Sendable {
     let output: String
   }
 
-  /// Runs a script in the mount, for a minute at most; gives its exit status and what it printed.
+  /// Runs a script in the mount, for ten minutes at most; gives its exit status and what it printed.
   func run(_ script: String) async throws -> Outcome {
     let result = try await Subprocess.run(
       .path("/usr/bin/timeout"),
-      arguments: ["60", "/bin/bash", "-c", "set -e; cd '\(path)'; exec 2>&1; " + script],
+      arguments: ["600", "/bin/bash", "-c", "set -e; cd '\(path)'; exec 2>&1; " + script],
       output: .string(limit: 1 << 20))
     let status: Int
     switch result.terminationStatus {
