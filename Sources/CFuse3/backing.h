@@ -43,6 +43,7 @@ static inline void ubiquity_fuse_backing_close(int device, int id) {
   (void)ioctl(device, UBIQUITY_FUSE_BACKING_CLOSE, &number);
 }
 
+static const uint32_t ubiquity_fopen_direct_io = FOPEN_DIRECT_IO;
 static const uint32_t ubiquity_fopen_noflush = FOPEN_NOFLUSH;
 static const uint32_t ubiquity_fopen_passthrough = 1 << 7;
 

@@ -3,6 +3,7 @@
 
 // What Linux has beyond POSIX and the Glibc module leaves out. Each function is the system call.
 
+#include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ static const unsigned int linux_rename_whiteout = 4;
 static const int linux_seek_data = 3;
 static const int linux_seek_hole = 4;
 static const int linux_mnt_detach = 2;
+static const int linux_o_direct = __O_DIRECT;
 
 /// The credentials that SO_PEERCRED gives.
 struct linux_peer {

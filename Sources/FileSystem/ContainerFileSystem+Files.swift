@@ -23,6 +23,8 @@ package struct OpenResult: Sendable {
   /// The file that the kernel is to read and write itself, as `ContentPassthrough` numbered it; nil
   /// when it is to ask.
   package let backing: Int32?
+  /// Reads and writes are asked for nevertheless; only mappings are the backing file's.
+  package let asks: Bool
 }
 
 /// How a file is opened: the flags of open(2) that matter here.
@@ -32,18 +34,19 @@ package struct OpenMode: Sendable {
   package var truncates: Bool
   /// The file must not be there yet; for `create`.
   package var isExclusive: Bool
-  /// Each write goes to the end, until the program says otherwise.
-  package var appends: Bool
+  /// O_APPEND or O_DIRECT, which fcntl(2) can take back. The kernel would go on as it began in the
+  /// backing file: appending, or refusing what is not aligned.
+  package var canBeTakenBack: Bool
 
   package init(
     canRead: Bool = true, canWrite: Bool = false, truncates: Bool = false,
-    isExclusive: Bool = false, appends: Bool = false
+    isExclusive: Bool = false, canBeTakenBack: Bool = false
   ) {
     self.canRead = canRead
     self.canWrite = canWrite
     self.truncates = truncates
     self.isExclusive = isExclusive
-    self.appends = appends
+    self.canBeTakenBack = canBeTakenBack
   }
 }
 
@@ -131,8 +134,7 @@ extension ContainerFileSystem {
     -> OpenResult
   {
     let backing = try handle.content.beginKernelOpen(
-      writing: handle.canWrite, appending: mode.appends, through: passthrough.withLock { $0 },
-      now: now())
+      writing: handle.canWrite, through: passthrough.withLock { $0 }, now: now())
     handle.began(backing == nil ? .daemon : .kernel)
     let keepsCache: Bool
     if backing == nil {
@@ -146,7 +148,7 @@ extension ContainerFileSystem {
     }
     return OpenResult(
       handle: handles.add(handle), keepsCache: keepsCache, needsFlush: handle.needsFlush,
-      backing: backing)
+      backing: backing, asks: backing != nil && mode.canBeTakenBack)
   }
 
   /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.

@@ -56,15 +56,10 @@ extension OpenContent {
   /// Notes an open by the kernel and gives the number of the file that it is to use, or nil when it is
   /// to ask. To be balanced by `endKernelOpen`. `isChanging` begins with the first writer.
   func beginKernelOpen(
-    writing: Bool, appending: Bool = false, through service: (any ContentPassthrough)?,
-    now: Timestamp
+    writing: Bool, through service: (any ContentPassthrough)?, now: Timestamp
   ) throws(Errno) -> Int32? {
     try state.withLock { (state) throws(Errno) in
-      // The kernel opens the backing file with O_APPEND for good: a program that clears the flag
-      // (fcntl(2), F_SETFL) would go on appending. Unless the inode is the kernel's already, the daemon
-      // serves who opens it so; a mapping that still writes must not meet cached pages.
-      let isOurs = appending && writing && state.kernel.watch == nil
-      if state.kernel.opens == 0, !isOurs, let service {
+      if state.kernel.opens == 0, let service {
         state.kernel.backing = try makeBacking(&state, writing: writing, service)
       }
       guard let backing = state.kernel.backing else {

@@ -9,7 +9,8 @@ extension ubiquity_fuse_open_out {
   init(_ opened: FuseOpened) {
     self.init(
       fh: opened.handle,
-      open_flags: ubiquity_fopen_passthrough | (opened.needsNoFlush ? ubiquity_fopen_noflush : 0),
+      open_flags: ubiquity_fopen_passthrough | (opened.needsNoFlush ? ubiquity_fopen_noflush : 0)
+        | (opened.asksForIO ? ubiquity_fopen_direct_io : 0),
       backing_id: opened.backing ?? 0)
   }
 }

@@ -99,6 +99,8 @@ package struct FuseOpened {
   /// The file of `FuseBackingFiles` that the kernel reads and writes by itself. All opens of a node
   /// that are there at one time name the same, or none does: else the kernel fails them with EIO.
   package var backing: Int32?
+  /// With `backing`: reads and writes are requests, and only mappings go to the file.
+  package var asksForIO = false
 
   package init(handle: UInt64) { self.handle = handle }
 }

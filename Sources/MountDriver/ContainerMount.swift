@@ -49,8 +49,9 @@ package final class ContainerMount: Sendable {
         handler: handler, mountpoint: path,
         options: options.libraryOptions(source: fileSystem.coordinator.container.description),
         wishes: FuseWishes(passthrough: passthrough.wish, usesRing: options.usesRing),
-        // One serves best on few cores; the others are for those that wait for the disk in fsync.
-        workers: 4)
+        // One serves best, since waking another thread costs more than it gains; the second is for
+        // when that one waits for the disk in fsync. `docs/passthrough.md` has what was measured.
+        workers: 2)
       try made.mount()
     } catch {
       throw failure(error)

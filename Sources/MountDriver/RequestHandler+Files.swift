@@ -11,7 +11,7 @@ extension RequestHandler {
     return OpenMode(
       canRead: access != O_WRONLY, canWrite: access != O_RDONLY,
       truncates: flags & O_TRUNC != 0, isExclusive: flags & O_EXCL != 0,
-      appends: flags & O_APPEND != 0)
+      canBeTakenBack: flags & (O_APPEND | OpenFile.directFlag) != 0)
   }
 
   private static func opened(_ result: OpenResult) -> FuseOpened {
@@ -19,6 +19,7 @@ extension RequestHandler {
     opened.keepsCache = result.keepsCache
     opened.needsNoFlush = !result.needsFlush
     opened.backing = result.backing
+    opened.asksForIO = result.asks
     return opened
   }
 

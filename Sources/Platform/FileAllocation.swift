@@ -15,6 +15,9 @@ extension OpenFile {
     linux_falloc_zero_range, linux_falloc_zero_range | linux_falloc_keep_size,
   ]
 
+  /// O_DIRECT of `open(2)`, which the Glibc module leaves out.
+  package static let directFlag: Int32 = linux_o_direct
+
   /// Copies up to `count` bytes to another file, in the kernel where it can; gives how many, 0 at the
   /// end of this file.
   package func copy(at offset: UInt64, count: Int, to target: OpenFile, at targetOffset: UInt64)

@@ -53,7 +53,7 @@ struct PassthroughTests {
     let mounted = try await mounted(options, over: transport)
     try await python(
       """
-      mmap, os, subprocess = map(__import__, ('mmap', 'os', 'subprocess'))
+      fcntl, mmap, os, subprocess = map(__import__, ('fcntl', 'mmap', 'os', 'subprocess'))
       def content(name): return open(name, 'rb').read()
       f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
       os.write(f, b'hello'); assert os.fstat(f).st_size == 5 and content('f') == b'hello'
@@ -81,6 +81,15 @@ struct PassthroughTests {
       d = os.open('direct', os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o644)
       page = mmap.mmap(-1, 4096); page.write(b'p' * 4096); os.write(d, page)
       assert content('direct') == b'p' * 4096
+      page.seek(0); subprocess.check_call(
+        'head -c 10000 big > odd; dd if=odd of=last bs=4096 oflag=direct status=none; cmp odd last', shell=True)
+      log = os.open('log', os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644); other = os.open('log', os.O_RDWR)
+      os.write(log, b'one'); os.pwrite(other, b'four', 3); os.write(log, b'seven')
+      assert content('log') == b'onefourseven' and os.pread(other, 20, 0) == b'onefourseven'
+      fcntl.fcntl(log, fcntl.F_SETFL, 0); os.pwrite(log, b'ONE', 0); assert content('log') == b'ONEfourseven'
+      m = mmap.mmap(log, 12); assert m[:] == b'ONEfourseven'; m[0:1] = b'o'; m.close()
+      assert os.pread(log, 3, 0) == b'oNE' and os.fstat(log).st_size == 12
+      os.close(log); os.close(other)
       os.unlink('big'); assert os.fstat(a).st_nlink == 0 and os.pread(a, 10, 5) == big[5:15]
       for fd in (a, b, c, d): os.close(fd)
       open('program', 'w').write('#!/bin/sh\\necho ran\\n'); os.chmod('program', 0o755)
