@@ -83,7 +83,12 @@ extension ContainerFileSystem {
     do throws(Errno) {
       let made = try catalog.create(itemName, in: parent, new)
       FaultPoint.reach("create.made")
-      return try opened(made, mode, caller)
+      do throws(Errno) {
+        return try opened(made, mode, caller)
+      } catch {
+        takeBack(itemName, in: parent, made)
+        throw error
+      }
     } catch .fileExists where !mode.isExclusive {
       guard let found = try catalog.lookup(itemName, in: parent) else {
         throw Errno.noSuchFileOrDirectory
@@ -94,6 +99,14 @@ extension ContainerFileSystem {
       let result = try open(found.number, mode, caller: caller)
       return (remembered(try inode(found.number)), result)
     }
+  }
+
+  /// A creation that failed, as where the disk has no room for the content file, leaves no name.
+  private func takeBack(_ name: ItemName, in parent: InodeNumber, _ made: Inode) {
+    guard let found = try? catalog.lookup(name, in: parent), found.number == made.number,
+      let removed = try? catalog.remove(name, in: parent, directory: false), removed.isOrphan
+    else { return }
+    becameOrphan(removed.number)
   }
 
   /// Creates and opens a file that has no name. It goes when nothing uses it any more, unless `link`
