@@ -42,7 +42,7 @@ extension EndToEnd {
           }
         }
         kills.sort { ($0.workload, $0.point, $0.count) < ($1.workload, $1.point, $1.count) }
-        if !Self.isWhole { kills = Self.sample(kills, 40) }
+        if !Self.isWhole { kills = Self.sample(kills, 30) }
 
         var deaths = 0
         var losses: [String] = []

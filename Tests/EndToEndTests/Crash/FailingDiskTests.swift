@@ -14,7 +14,7 @@ extension EndToEnd {
         let bench = try await CrashBench(account)
         try await bench.makeTemplate()
         let chosen = Workload.all.filter { Self.workloads.contains($0.name) }
-        let workloads = CrashTests.isWhole ? chosen : CrashTests.sample(chosen, 3)
+        let workloads = CrashTests.isWhole ? chosen : CrashTests.sample(chosen, 2)
         var calls = 0
         var runs = 0
         var told = 0
@@ -23,7 +23,7 @@ extension EndToEnd {
           let counted = try await bench.fail(workload, at: 0, code)
           calls += counted.last - counted.first
           var places = Array((counted.first + 1)...counted.last)
-          if !CrashTests.isWhole { places = CrashTests.sample(places, 5) }
+          if !CrashTests.isWhole { places = CrashTests.sample(places, 4) }
           for place in places {
             let outcome = try await bench.fail(workload, at: place, code)
             runs += 1
