@@ -21,8 +21,9 @@ package struct MountOptions: Hashable, Sendable {
   package var allowsOthers = false
   /// `listxattr` lists `user.ubiquity.*` too.
   package var listsStatus = false
-  /// Requests come over io_uring where the kernel has that.
-  package var usesRing = true
+  /// Requests come over io_uring where the kernel has that. Only on demand: with crowds of waiting
+  /// readers a request was seen to be lost.
+  package var usesRing = false
   /// What the kernel is told as it is: `nosuid`, `noexec`, ...
   package var kernelOptions: [String] = []
 

@@ -33,7 +33,7 @@ final class Mounted: Sendable {
       fileSystem: ContainerFileSystem(coordinator: coordinator, clock: SystemClock()),
       mountpoint: path,
       options: try MountOptions(
-        parsing: options + (transport == .device && isDeclined ? ["io_uring=off"] : []))
+        parsing: options + [transport == .device && isDeclined ? "io_uring=off" : "io_uring=auto"])
     ) { line in print(line) }
     coordinator.setInvalidator(mount)
     try transport.start(mount, isDeclined: isDeclined)
