@@ -4,9 +4,11 @@ import PackageDescription
 // The way data goes is the order of the targets below: a target imports only what stands above it,
 // and only what it lists. `Tests/check-imports` fails the build when a file imports anything else.
 
+// Without `MemberImportVisibility`: a type of libc that two C modules have read the headers of, `stat`
+// for one, belongs to whichever the compiler met first, so what a file would have to import changed
+// with the state of the module cache.
 let settings: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
-  .enableUpcomingFeature("MemberImportVisibility"),
   .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
@@ -53,7 +55,7 @@ let package = Package(
     .systemLibrary(
       name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
 
-    .systemLibrary(name: "CLinux"),
+    .target(name: "CLinux"),
 
     .target(name: "Platform", dependencies: ["CLinux", system], swiftSettings: settings),
     .target(name: "Model", swiftSettings: settings),

@@ -1,36 +1,15 @@
-#ifndef UBIQUITYFS_CLINUX_RING_H
-#define UBIQUITYFS_CLINUX_RING_H
+#define _GNU_SOURCE
 
-// An io_uring as the kernel gives it, for one thread: what is submitted, waited for and taken out is
-// its maker's alone (IORING_SETUP_SINGLE_ISSUER). Functions give 0 or a positive number, or -errno.
+#include "ring.h"
 
 #include <errno.h>
 #include <linux/io_uring.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-long syscall(long number, ...);
-
-/// Submissions are of 128 bytes: a command of a device has 80 for its own.
-struct linux_ring {
-  int fd;
-  uint8_t *rings;
-  size_t rings_size;
-  struct io_uring_sqe *submissions;
-  size_t submissions_size;
-  uint32_t *submission_head;
-  uint32_t *submission_tail;
-  uint32_t submission_count;
-  uint32_t *completion_head;
-  uint32_t *completion_tail;
-  uint32_t completion_mask;
-  struct io_uring_cqe *completions;
-};
-
-static inline void linux_ring_close(struct linux_ring *ring) {
+void linux_ring_close(struct linux_ring *ring) {
   if (ring->submissions) munmap(ring->submissions, ring->submissions_size);
   if (ring->rings) munmap(ring->rings, ring->rings_size);
   if (ring->fd >= 0) close(ring->fd);
@@ -38,7 +17,7 @@ static inline void linux_ring_close(struct linux_ring *ring) {
   ring->fd = -1;
 }
 
-static inline int linux_ring_open(struct linux_ring *ring, uint32_t submissions,
+int linux_ring_open(struct linux_ring *ring, uint32_t submissions,
                                   uint32_t completions) {
   struct io_uring_params parameters;
   memset(ring, 0, sizeof *ring);
@@ -89,16 +68,15 @@ static inline int linux_ring_open(struct linux_ring *ring, uint32_t submissions,
   return 0;
 }
 
-/// What is prepared and not yet submitted.
-static inline uint32_t linux_ring_pending(const struct linux_ring *ring) {
+uint32_t linux_ring_pending(const struct linux_ring *ring) {
   return *ring->submission_tail - __atomic_load_n(ring->submission_head, __ATOMIC_ACQUIRE);
 }
 
-static inline int linux_ring_is_full(const struct linux_ring *ring) {
+int linux_ring_is_full(const struct linux_ring *ring) {
   return linux_ring_pending(ring) == ring->submission_count;
 }
 
-static inline struct io_uring_sqe *linux_ring_prepare(struct linux_ring *ring, uint8_t operation,
+static struct io_uring_sqe *linux_ring_prepare(struct linux_ring *ring, uint8_t operation,
                                                       int fd, const void *address,
                                                       uint32_t length, uint64_t tag) {
   uint32_t index = *ring->submission_tail & (ring->submission_count - 1);
@@ -112,12 +90,11 @@ static inline struct io_uring_sqe *linux_ring_prepare(struct linux_ring *ring, u
   return entry;
 }
 
-static inline void linux_ring_push(struct linux_ring *ring) {
+static void linux_ring_push(struct linux_ring *ring) {
   __atomic_store_n(ring->submission_tail, *ring->submission_tail + 1, __ATOMIC_RELEASE);
 }
 
-/// Only with room (see `linux_ring_is_full`). `command` is at most 80 bytes.
-static inline void linux_ring_command(struct linux_ring *ring, int fd, uint32_t operation,
+void linux_ring_command(struct linux_ring *ring, int fd, uint32_t operation,
                                       const void *address, uint32_t length, const void *command,
                                       size_t command_size, uint64_t tag) {
   struct io_uring_sqe *entry =
@@ -127,22 +104,19 @@ static inline void linux_ring_command(struct linux_ring *ring, int fd, uint32_t 
   linux_ring_push(ring);
 }
 
-/// Only with room.
-static inline void linux_ring_read(struct linux_ring *ring, int fd, void *buffer, uint32_t length,
+void linux_ring_read(struct linux_ring *ring, int fd, void *buffer, uint32_t length,
                                    uint64_t tag) {
   linux_ring_prepare(ring, IORING_OP_READ, fd, buffer, length, tag)->off = (uint64_t)-1;
   linux_ring_push(ring);
 }
 
-/// Submits what is prepared and waits for `wait` completions; may come back with fewer.
-static inline int linux_ring_enter(struct linux_ring *ring, uint32_t wait) {
+int linux_ring_enter(struct linux_ring *ring, uint32_t wait) {
   long result = syscall(SYS_io_uring_enter, ring->fd, linux_ring_pending(ring), wait,
                         IORING_ENTER_GETEVENTS, 0, 0);
   return result < 0 ? -errno : (int)result;
 }
 
-/// Takes out the next completion; 0 if there is none.
-static inline int linux_ring_next(struct linux_ring *ring, uint64_t *tag, int32_t *result) {
+int linux_ring_next(struct linux_ring *ring, uint64_t *tag, int32_t *result) {
   uint32_t head = *ring->completion_head;
   if (head == __atomic_load_n(ring->completion_tail, __ATOMIC_ACQUIRE)) return 0;
   const struct io_uring_cqe *completion = ring->completions + (head & ring->completion_mask);
@@ -151,5 +125,3 @@ static inline int linux_ring_next(struct linux_ring *ring, uint64_t *tag, int32_
   __atomic_store_n(ring->completion_head, head + 1, __ATOMIC_RELEASE);
   return 1;
 }
-
-#endif

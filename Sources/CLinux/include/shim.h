@@ -1,0 +1,63 @@
+#ifndef UBIQUITYFS_CLINUX_SHIM_H
+#define UBIQUITYFS_CLINUX_SHIM_H
+
+// What Linux has beyond POSIX and the Glibc module leaves out. Each function is the system call.
+//
+// No header of libc or the kernel is included here: what one declares would be declared by this
+// module too, and which of the two Swift takes it from would depend on what was compiled first.
+
+#include <stddef.h>
+#include <stdint.h>
+
+extern const int linux_falloc_keep_size;
+extern const int linux_falloc_punch_hole;
+extern const int linux_falloc_zero_range;
+extern const int linux_falloc_collapse_range;
+extern const int linux_falloc_insert_range;
+extern const unsigned int linux_rename_noreplace;
+extern const unsigned int linux_rename_exchange;
+extern const unsigned int linux_rename_whiteout;
+extern const int linux_seek_data;
+extern const int linux_seek_hole;
+extern const int linux_mnt_detach;
+extern const int linux_o_direct;
+
+/// The credentials that SO_PEERCRED gives.
+struct linux_peer {
+  int32_t pid;
+  uint32_t uid;
+  uint32_t gid;
+};
+
+int linux_fallocate(int fd, int mode, int64_t offset, int64_t length);
+
+int64_t linux_copy_file_range(int from, int64_t *from_offset, int to, int64_t *to_offset,
+    size_t length);
+
+int linux_renameat2(int from, const char *from_path, int to, const char *to_path,
+    unsigned int flags);
+
+int64_t linux_getdents64(int fd, void *buffer, size_t size);
+
+int linux_lsetxattr(const char *path, const char *name, const void *value, size_t size, int flags);
+
+int64_t linux_lgetxattr(const char *path, const char *name, void *value, size_t size);
+
+int64_t linux_llistxattr(const char *path, void *names, size_t size);
+
+int linux_lremovexattr(const char *path, const char *name);
+
+int linux_syncfs(int fd);
+
+/// The magic number of the file system that a path is on; negative for an error.
+int64_t linux_file_system_type(const char *path);
+
+int linux_umount2(const char *path, int flags);
+
+/// Closed by exec.
+int linux_eventfd(void);
+
+/// Only where the processor's number fits a mask of 1024.
+int linux_pin_thread(int processor);
+
+#endif

@@ -1,0 +1,81 @@
+#define _GNU_SOURCE
+
+#include "shim.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+const int linux_falloc_keep_size = FALLOC_FL_KEEP_SIZE;
+const int linux_falloc_punch_hole = FALLOC_FL_PUNCH_HOLE;
+const int linux_falloc_zero_range = FALLOC_FL_ZERO_RANGE;
+const int linux_falloc_collapse_range = FALLOC_FL_COLLAPSE_RANGE;
+const int linux_falloc_insert_range = FALLOC_FL_INSERT_RANGE;
+const unsigned int linux_rename_noreplace = RENAME_NOREPLACE;
+const unsigned int linux_rename_exchange = RENAME_EXCHANGE;
+const unsigned int linux_rename_whiteout = RENAME_WHITEOUT;
+const int linux_seek_data = SEEK_DATA;
+const int linux_seek_hole = SEEK_HOLE;
+const int linux_mnt_detach = MNT_DETACH;
+const int linux_o_direct = O_DIRECT;
+
+int linux_fallocate(int fd, int mode, int64_t offset, int64_t length) {
+  return (int)syscall(SYS_fallocate, fd, mode, offset, length);
+}
+
+int64_t linux_copy_file_range(int from, int64_t *from_offset, int to, int64_t *to_offset,
+                                            size_t length) {
+  return syscall(SYS_copy_file_range, from, from_offset, to, to_offset, length, 0);
+}
+
+int linux_renameat2(int from, const char *from_path, int to, const char *to_path,
+                                  unsigned int flags) {
+  return (int)syscall(SYS_renameat2, from, from_path, to, to_path, flags);
+}
+
+int64_t linux_getdents64(int fd, void *buffer, size_t size) {
+  return syscall(SYS_getdents64, fd, buffer, size);
+}
+
+int linux_lsetxattr(const char *path, const char *name, const void *value, size_t size,
+                                  int flags) {
+  return (int)syscall(SYS_lsetxattr, path, name, value, size, flags);
+}
+
+int64_t linux_lgetxattr(const char *path, const char *name, void *value, size_t size) {
+  return syscall(SYS_lgetxattr, path, name, value, size);
+}
+
+int64_t linux_llistxattr(const char *path, void *names, size_t size) {
+  return syscall(SYS_llistxattr, path, names, size);
+}
+
+int linux_lremovexattr(const char *path, const char *name) {
+  return (int)syscall(SYS_lremovexattr, path, name);
+}
+
+int linux_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
+
+int64_t linux_file_system_type(const char *path) {
+  struct statfs result;
+  return statfs(path, &result) == 0 ? (int64_t)(uint32_t)result.f_type : -1;
+}
+
+int linux_umount2(const char *path, int flags) {
+  return (int)syscall(SYS_umount2, path, flags);
+}
+
+int linux_eventfd(void) { return (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC); }
+
+int linux_pin_thread(int processor) {
+  uint64_t mask[16] = {0};
+  if (processor < 0 || processor >= 1024) return -1;
+  mask[processor / 64] = 1ull << (processor % 64);
+  return (int)syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+}
