@@ -167,7 +167,8 @@ let package = Package(
     .testTarget(
       name: "MountDriverTests",
       dependencies: [
-        "MountDriver", "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform",
+        "MountDriver", "FuseKernel", "FileSystem", "Coordination", "Catalog", "ContentStore",
+        "Model", "Platform",
         subprocess, system,
       ],
       swiftSettings: settings),

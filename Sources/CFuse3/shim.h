@@ -79,6 +79,15 @@ static inline int ubiquity_fuse_install(struct fuse_session *session) {
   return fuse_session_custom_io(session, &io, fuse_session_fd(session));
 }
 
+/// Lets the other thread of a processor go on, in a loop that waits.
+static inline void ubiquity_fuse_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 static const uint64_t ubiquity_fuse_handle_killpriv_v2 = UBIQUITY_FUSE_HANDLE_KILLPRIV_V2;
 static const uint64_t ubiquity_fuse_direct_io_allow_mmap = UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP;
 static const uint64_t ubiquity_fuse_over_io_uring = UBIQUITY_FUSE_OVER_IO_URING;

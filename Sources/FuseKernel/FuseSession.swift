@@ -21,10 +21,12 @@ package final class FuseSession: @unchecked Sendable {
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   private let session: OpaquePointer
   private let mountpoint: String
-  private let workers: UInt32
+  private let threads: Int
   private let usesRing: Bool
+  private let isEager: Bool
   private let ended = Gate()
-  private let thread = Lock<pthread_t?>(nil)
+  private let loop = Lock<FuseDeviceLoop?>(nil)
+  private let isAborted = Atomic<Bool>(false)
   /// Of the mount, as in the mount table; set by `mount`.
   private var device: String?
   package let notifier: FuseNotifier
@@ -34,11 +36,11 @@ package final class FuseSession: @unchecked Sendable {
   /// registered once the handler has heard that passthrough was granted.
   package var backingFiles: FuseBackingFiles? { backing.withLock { $0 } }
 
-  /// `options` are libfuse's and the kernel's mount options. `workers` bounds the threads; few are
-  /// enough, since no request waits on anything but the local disk.
+  /// `options` are libfuse's and the kernel's mount options. `threads` bounds the requests that are
+  /// handled at a time; few are enough, since none waits for anything but the local disk.
   package init(
     handler: any FuseHandler, mountpoint: String, options: [String], wishes: FuseWishes,
-    workers: Int
+    threads: Int
   ) throws(FuseStartFailure) {
     context = FuseContext(handler)
     data = .allocate(capacity: 1)
@@ -46,8 +48,9 @@ package final class FuseSession: @unchecked Sendable {
     operations = .allocate(capacity: 1)
     operations.initialize(to: FuseOperations.make())
     self.mountpoint = mountpoint
-    self.workers = UInt32(max(1, workers))
+    self.threads = threads
     usesRing = wishes.usesRing
+    isEager = wishes.isEager
     var arguments = fuse_args()
     for argument in ["ubiquityfs", "-o", options.joined(separator: ",")] {
       fuse_opt_add_arg(&arguments, argument)
@@ -104,28 +107,25 @@ package final class FuseSession: @unchecked Sendable {
   /// Serves requests on threads of its own and returns at once.
   package func run() {
     context.transport.prepare(session, data, isWanted: usesRing)
-    let started = startThread {
+    _ = startThread {
       self.serve()
       self.finish()
     }
-    thread.withLock { $0 = started }
   }
 
-  /// Wakes the loop for `abort`; nothing else uses it.
-  private static var wakeSignal: Int32 { __libc_current_sigrtmax() - 3 }
-
   private func serve() {
-    // A thread has the mask of the one that made it, and Dispatch's threads block all signals.
-    var signals = sigset_t()
-    sigemptyset(&signals)
-    sigaddset(&signals, Self.wakeSignal)
-    pthread_sigmask(SIG_UNBLOCK, &signals, nil)
-    guard let configuration = fuse_loop_cfg_create() else { return }
-    defer { fuse_loop_cfg_destroy(configuration) }
-    fuse_loop_cfg_set_max_threads(configuration, workers)
-    // Each worker reads from its own clone of the device, so that replies do not contend.
-    fuse_loop_cfg_set_clone_fd(configuration, 1)
-    _ = fuse_session_loop_mt(session, configuration)
+    let made: FuseDeviceLoop
+    do throws(Errno) {
+      made = try FuseDeviceLoop(
+        session: session, threads: threads, isEager: isEager && !context.transport.usesRing)
+    } catch {
+      // No descriptor is left for it: what uses the mount gets ENOTCONN.
+      return abortConnection()
+    }
+    loop.withLock { $0 = made }
+    if isAborted.load(ordering: .sequentiallyConsistent) { made.stop() }
+    made.run()
+    loop.withLock { $0 = nil }
   }
 
   /// After the loop: no request is being served, and none comes.
@@ -146,7 +146,6 @@ package final class FuseSession: @unchecked Sendable {
     fuse_session_destroy(session)
     context.transport.release(data)
     context.handler.ended()
-    thread.withLock { $0 = nil }
     ended.open()
   }
 
@@ -184,15 +183,9 @@ package final class FuseSession: @unchecked Sendable {
     // answered. So requests are served until no notification is left, and only then no more.
     context.lot.beginDraining()
     if !notifier.stop(milliseconds: 2000) { abortConnection() }
-    fuse_session_exit(session)
-    // The loop sleeps in a semaphore until a worker ends; a signal makes it look at the flag. One
-    // that comes just before it sleeps is lost, hence again and again.
-    var action = sigaction()
-    action.__sigaction_handler.sa_handler = { _ in }
-    sigaction(Self.wakeSignal, &action, nil)
-    while !ended.wait(milliseconds: 10) {
-      thread.withLock { if let thread = $0 { pthread_kill(thread, Self.wakeSignal) } }
-    }
+    isAborted.store(true, ordering: .sequentiallyConsistent)
+    loop.withLock { $0 }?.stop()
+    ended.wait()
   }
 
   package var transport: FuseTransport { context.transport.current }

@@ -15,10 +15,16 @@ package struct FuseWishes: Sendable {
   package var passthrough: Passthrough?
   /// Requests come over io_uring where that is possible.
   package var usesRing: Bool
+  /// Processors are kept busy for moments, so that requests which come one after the other are not held
+  /// up by their going to sleep.
+  package var isEager: Bool
 
-  package init(passthrough: Passthrough? = nil, usesRing: Bool = false) {
+  package init(
+    passthrough: Passthrough? = nil, usesRing: Bool = false, isEager: Bool = true
+  ) {
     self.passthrough = passthrough
     self.usesRing = usesRing
+    self.isEager = isEager
   }
 
   var encoded: ubiquity_fuse_wishes {

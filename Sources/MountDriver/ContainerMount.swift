@@ -48,10 +48,11 @@ package final class ContainerMount: Sendable {
       made = try FuseSession(
         handler: handler, mountpoint: path,
         options: options.libraryOptions(source: fileSystem.coordinator.container.description),
-        wishes: FuseWishes(passthrough: passthrough.wish, usesRing: options.usesRing),
-        // One serves best, since waking another thread costs more than it gains; the second is for
-        // when that one waits for the disk in fsync. `docs/passthrough.md` has what was measured.
-        workers: 2)
+        wishes: FuseWishes(
+          passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
+        // One serves best, since waking another thread costs more than it gains; the others are for
+        // when that one waits for the disk.
+        threads: 4)
       try made.mount()
     } catch {
       throw failure(error)

@@ -24,6 +24,8 @@ package struct MountOptions: Hashable, Sendable {
   /// Requests come over io_uring where the kernel has that. Only on demand: with crowds of waiting
   /// readers a request was seen to be lost.
   package var usesRing = false
+  /// Processors are kept from sleeping while requests come one after the other.
+  package var isEager = true
   /// What the kernel is told as it is: `nosuid`, `noexec`, ...
   package var kernelOptions: [String] = []
 
@@ -59,6 +61,13 @@ package struct MountOptions: Hashable, Sendable {
         throw Invalid(description: "io_uring must be auto or off, not '\(value ?? "")'")
       }
       usesRing = value == "auto"
+      return
+    }
+    if name == "busy_poll" {
+      guard let value, ["auto", "off"].contains(value) else {
+        throw Invalid(description: "busy_poll must be auto or off, not '\(value ?? "")'")
+      }
+      isEager = value == "auto"
       return
     }
     if name == "passthrough" {

@@ -22,9 +22,14 @@ import Testing
     #expect(options.kernelOptions == ["dev", "noexec"])
   }
 
+  @Test func pollingCanBeSwitchedOff() throws {
+    #expect(try MountOptions(parsing: []).isEager)
+    #expect(try !MountOptions(parsing: ["busy_poll=off"]).isEager)
+  }
+
   @Test(arguments: [
     "policy=lazy", "policy", "casefold", "coordination=mandatory", "what", "ro=1", "io_uring",
-    "io_uring=on",
+    "io_uring=on", "busy_poll", "busy_poll=on",
   ])
   func othersAreRefused(option: String) {
     #expect(throws: MountOptions.Invalid.self) { try MountOptions(parsing: [option]) }
