@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -78,4 +79,10 @@ int linux_pin_thread(int processor) {
   if (processor < 0 || processor >= 1024) return -1;
   mask[processor / 64] = 1ull << (processor % 64);
   return (int)syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+}
+
+void linux_malloc_trim(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }

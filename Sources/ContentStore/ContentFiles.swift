@@ -13,11 +13,13 @@ package final class ContentFiles: Sendable {
   let partials = Lock<[ContentKey: PartialContent]>([:])
   /// Subdirectories made by this process whose own name may not be durable yet. A leaf.
   private let newShards = Lock<Set<String>>([])
+  private let namesGoAlong: Bool
 
   /// Makes the directory where it is missing.
   package init(directory: String) throws(Errno) {
     self.directory = directory
     try Files.makeDirectories(directory)
+    namesGoAlong = FileSystemKind.of(directory).synchronizesNames
   }
 
   /// Where the content file of `key` is, or would be.
@@ -93,10 +95,12 @@ package final class ContentFiles: Sendable {
     let shard = shard(of: key)
     try file.synchronize()
     FaultPoint.reach("content.synced")
-    try Files.synchronizeDirectory(shard)
-    if newShards.withLock({ $0.contains(shard) }) {
-      try Files.synchronizeDirectory(directory)
-      newShards.withLock { _ = $0.remove(shard) }
+    if !namesGoAlong {
+      try Files.synchronizeDirectory(shard)
+      if newShards.withLock({ $0.contains(shard) }) {
+        try Files.synchronizeDirectory(directory)
+        newShards.withLock { _ = $0.remove(shard) }
+      }
     }
     FaultPoint.reach("content.name-synced")
   }

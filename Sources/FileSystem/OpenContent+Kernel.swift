@@ -196,6 +196,7 @@ extension OpenContent {
   private func note(
     _ stamp: FileStamp, _ state: inout State
   ) throws(Errno) {
+    state.writes += 1
     let before = try catalog.inode(number)
     // The file's clock is the kernel's coarse one: it may be a little behind ours, and time is not to
     // go back because of that, nor stand still. A time that was set on purpose is further away.

@@ -42,6 +42,10 @@ final class OpenContent: Sendable {
     var changes: UInt64 = 0
     var committed: UInt64 = 0
     var isNameDurable = false
+    /// Counts what may have changed the bytes, and says how many of that is durable; nil when what
+    /// former opens wrote may not be.
+    var writes: UInt64 = 0
+    var synchronized: UInt64?
     var kernel = KernelUse()
   }
 
@@ -123,6 +127,7 @@ final class OpenContent: Sendable {
     try state.withLock { (state) throws(Errno) in
       if !state.isLocal { guard try becameLocal(&state) else { return nil } }
       try beginChange(&state)
+      state.writes += 1
       if let file = state.writer { return file }
       let file = try store.open(state.key, writable: true, create: true)
       state.writer = file
@@ -147,6 +152,8 @@ final class OpenContent: Sendable {
   /// the lock, so that of changes side by side the last to be noted is right.
   func noteChange(of file: OpenFile, at time: Timestamp) throws(Errno) {
     try state.withLock { (state) throws(Errno) in
+      // Once more: a synchronisation may have begun before the bytes were there.
+      state.writes += 1
       let stamp = FileStamp(try file.status())
       try catalog.noteContentChange(number, size: stamp.size, modified: time)
       state.kernel.seen(stamp)
@@ -159,6 +166,7 @@ final class OpenContent: Sendable {
     try state.withLock { (state) throws(Errno) in
       if !state.isLocal { _ = try becameLocal(&state) }
       try beginChange(&state)
+      state.writes += 1
       if state.isLocal {
         let file = try existingWriter(&state)
         try file?.truncate(to: 0)
@@ -174,6 +182,7 @@ final class OpenContent: Sendable {
         state.reader = nil
         state.writer = nil
         state.isNameDurable = false
+        state.synchronized = nil
         catalog.afterDurableCommit { [store] in try? store.remove(old) }
       }
       state.changes += 1
@@ -234,24 +243,43 @@ final class OpenContent: Sendable {
     state.withLock { $0.committed = max($0.committed, seen) }
   }
 
-  /// Makes the bytes durable; the catalog is the caller's to commit.
+  private struct Unsynchronized {
+    let file: OpenFile
+    let key: ContentKey
+    let isNameDurable: Bool
+    let writes: UInt64
+  }
+
+  /// Makes the bytes durable, where they may not be; the catalog is the caller's to commit.
   func synchronize(dataOnly: Bool) throws(Errno) {
-    let (file, key, isNameDurable) = try state.withLock {
-      (state) throws(Errno) -> (OpenFile?, ContentKey, Bool) in
-      guard state.isLocal, case .file(let file) = try localBytes(&state) else {
-        return (nil, state.key, true)
-      }
-      return (file, state.key, state.isNameDurable)
+    let found = try state.withLock { (state) throws(Errno) -> Unsynchronized? in
+      guard state.isLocal, try mayBeVolatile(state), case .file(let file) = try localBytes(&state)
+      else { return nil }
+      return Unsynchronized(
+        file: file, key: state.key, isNameDurable: state.isNameDurable, writes: state.writes)
     }
-    guard let file else { return }
-    if !isNameDurable {
-      try store.synchronize(key, file)
-      state.withLock { if $0.key == key { $0.isNameDurable = true } }
+    guard let found else { return }
+    if !found.isNameDurable {
+      try store.synchronize(found.key, found.file)
     } else if dataOnly {
-      try file.synchronizeData()
+      try found.file.synchronizeData()
     } else {
-      try file.synchronize()
+      try found.file.synchronize()
     }
+    state.withLock { state in
+      guard state.key == found.key else { return }
+      state.isNameDurable = true
+      state.synchronized = max(state.synchronized ?? 0, found.writes)
+    }
+  }
+
+  /// Whether a power cut may take bytes: not of what was synchronised and not written since, nor of
+  /// what has a version, which is durable before it gets one. What the kernel writes nobody counts.
+  private func mayBeVolatile(_ state: State) throws(Errno) -> Bool {
+    if state.kernel.watch != nil { return true }
+    if let synchronized = state.synchronized { return synchronized != state.writes }
+    guard state.writes == 0, !state.isMarked else { return true }
+    return try catalog.inode(number).version == nil
   }
 
   /// 512-byte blocks of what is here.

@@ -100,9 +100,116 @@ import Testing
     try catalog.commit(durable: false)
     let closed = try fixture.crashed()
     let none = try closed.recover { key throws(Errno) in
-      (size: key == edited.contentKey ? 11 : 10, modified: began + 1)
+      key == edited.contentKey ? (size: 11, modified: 0) : (size: 10, modified: began + 1)
     }
     #expect(none.isEmpty)
+  }
+
+  @Test func anFsyncLeavesSizeAndTimeToTheContentFile() throws {
+    let new = try fixture.file("new")
+    let uploaded = try fixture.file("uploaded")
+    try fixture.write(uploaded.number, 10)
+    try fixture.commitAll()
+    try catalog.noteWriteBegan(uploaded.number)
+    try fixture.write(new.number, 1)
+    try catalog.commit(durable: true)
+    let before = try fixture.journal()
+    for size in UInt64(1)...3000 {
+      for file in [new, uploaded] {
+        try fixture.write(file.number, size)
+        try catalog.commit(synchronized: file.number)
+      }
+    }
+    // What is written after some time comes there anyway: not thousands of records.
+    let after = try fixture.journal()
+    #expect(zip(before, after).filter { $0 != $1 }.count < 3000 * 40)
+    let written = fixture.clock.nanoseconds()
+    let left = try fixture.crashed()
+    let read = try left.recover { _ throws(Errno) in (size: 3000, modified: written) }
+    #expect(read == [new.number, uploaded.number].sorted())
+    for file in [new, uploaded] {
+      let inode = try left.inode(file.number)
+      #expect(inode.size == 3000)
+      #expect(inode.modified.nanoseconds == written)
+      #expect(inode.version == nil)
+      #expect(try left.dirtyStamp(file.item) != nil)
+    }
+  }
+
+  @Test func theFirstFsyncAfterAnUploadRecordsTheEdit() throws {
+    let file = try fixture.file("file")
+    try fixture.write(file.number, 10)
+    try fixture.commitAll()
+    try catalog.commit(durable: true)
+    try fixture.write(file.number, 10)
+    try catalog.commit(synchronized: file.number)
+    let after = try fixture.crashed()
+    #expect(try after.inode(file.number).version == nil)
+    #expect(try after.dirtyStamp(file.item) != nil)
+  }
+
+  @Test func anFsyncMakesWhatElseWasDoneDurable() throws {
+    let first = try fixture.file("first")
+    try catalog.commit(durable: true)
+    let done = Counter()
+    try fixture.write(first.number, 10)
+    try fixture.file("second")
+    catalog.afterDurableCommit { done.increment() }
+    try catalog.commit(synchronized: first.number)
+    #expect(done.value == 1)
+  }
+
+  @Test func aTimeThatWasSetIsNotTakenFromTheContentFile() throws {
+    let file = try fixture.file("file")
+    try fixture.write(file.number, 10)
+    let written = fixture.clock.nanoseconds()
+    let old = Timestamp(nanoseconds: 42)
+    _ = try catalog.setAttributes(file.number, AttributeChanges(modified: old))
+    try catalog.commit(durable: true)
+    let after = try fixture.crashed()
+    #expect(try after.recover { _ throws(Errno) in (size: 10, modified: written) }.isEmpty)
+    #expect(try after.inode(file.number).modified == old)
+  }
+
+  @Test func theEndOfWritingIsNotRecordedBeforeWhatWasWritten() throws {
+    let file = try fixture.file("file")
+    try fixture.write(file.number, 10)
+    try fixture.commitAll()
+    try catalog.noteWriteBegan(file.number)
+    try fixture.write(file.number, 10)
+    try catalog.noteWriteEnded(file.number)
+    let after = try fixture.crashed()
+    #expect(try after.inode(file.number).version == nil)
+    #expect(try after.dirtyStamp(file.item) != nil)
+  }
+
+  /// More than a flush, and more than the journal's files have at first.
+  @Test func veryManyChangesOutliveTheProcess() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/catalog.sqlite"
+    let count = 16_000
+    do {
+      let catalog = try ContainerCatalog(path: path, owner: 0, group: 0, clock: SystemClock())
+      for index in 0..<count {
+        _ = try catalog.create(
+          ItemName("a file with a long name, so that records are large \(index)"), in: .root,
+          NewItem(kind: .file, mode: 0o644, owner: 0, group: 0))
+      }
+      // With thousands of names in memory alone.
+      #expect(try catalog.readDirectory(.root, after: 0, limit: 2 * count).count == count + 1)
+      for index in 0..<100 {
+        let name = try ItemName("a file with a long name, so that records are large \(index)")
+        _ = try catalog.remove(name, in: .root, directory: false)
+      }
+    }
+    let sizes = try ["-redo-a", "-redo-b"].map { try Files.status(path + $0).st_size }
+    #expect(sizes.allSatisfy { $0 <= 16 << 20 })
+    #expect(sizes.contains { $0 > 4 << 20 })
+    let catalog = try ContainerCatalog(path: path, owner: 0, group: 0, clock: SystemClock())
+    #expect(catalog.endedUncleanly)
+    #expect(try catalog.readDirectory(.root, after: 0, limit: 2 * count).count == count - 99)
+    #expect(try fixture.isSound(catalog))
+    try catalog.close()
   }
 
   @Test func aFileWhoseContentWasNeverOnTheDiskIsEmpty() throws {
@@ -188,6 +295,10 @@ import Testing
 }
 
 extension Fixture {
+  func journal() throws -> [UInt8] {
+    try ["-redo-a", "-redo-b"].flatMap { try Files.read(path + $0) }
+  }
+
   func names(_ other: ContainerCatalog) throws -> [String] {
     try other.readDirectory(documents, after: 0, limit: 1000).map { $0.name.description }.sorted()
   }

@@ -3,6 +3,19 @@ import Platform
 import Testing
 import UbiquityKit
 
+@Suite struct FileSystemKindTests {
+  @Test func whatADirectoryIsOn() {
+    #expect(FileSystemKind.of("/proc").type == "proc")
+    #expect(!FileSystemKind.of("/proc").synchronizesNames)
+    #expect(FileSystemKind.of("/nothing/here").type == "")
+  }
+
+  @Test(arguments: ["", "ext2", "tmpfs", "btrfs", "overlay", "fuse.sshfs"])
+  func whatPromisesNothingOfNames(type: String) {
+    #expect(!FileSystemKind(type: type).synchronizesNames)
+  }
+}
+
 /// From a path to an item of a mount.
 @Suite struct ItemLocatorTests {
   private let table = MountTable.parse(

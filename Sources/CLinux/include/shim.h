@@ -60,4 +60,7 @@ int linux_eventfd(void);
 /// Only where the processor's number fits a mask of 1024.
 int linux_pin_thread(int processor);
 
+/// `malloc_trim(3)`.
+void linux_malloc_trim(void);
+
 #endif

@@ -22,6 +22,7 @@ extension ContainerCatalog {
   package func setAttribute(
     _ name: String, of number: InodeNumber, to value: [UInt8], mode: AttributeMode
   ) throws(Errno) {
+    flushAhead()
     try change { engine in
       try engine.requireRoom()
       try engine.setAttribute(number, name, value, mode)

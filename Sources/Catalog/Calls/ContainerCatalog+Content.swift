@@ -39,7 +39,7 @@ extension ContainerCatalog {
 
   /// To be called when the last open for writing is closed and the row is up to date.
   package func noteWriteEnded(_ number: InodeNumber) throws(Errno) {
-    try change { $0.noteWriteEnded(number) }
+    try change { try $0.noteWriteEnded(number) }
   }
 
   /// All bytes of the generation are in its content file, durably: remote becomes local. False if

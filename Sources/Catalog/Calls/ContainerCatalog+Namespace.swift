@@ -70,7 +70,8 @@ extension ContainerCatalog {
   package func readDirectory(_ number: InodeNumber, after: Int64, limit: Int) throws(Errno)
     -> [DirectoryEntry]
   {
-    try run { engine in
+    flushAhead { $0.mustSettle(toList: number) }
+    return try run { engine in
       guard try engine.inode(number).kind == .directory else { throw Errno.notDirectory }
       return try engine.readDirectory(number, after: after, limit: limit)
     }

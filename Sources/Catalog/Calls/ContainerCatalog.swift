@@ -59,17 +59,19 @@ package final class ContainerCatalog: Sendable {
       try engine.recordSoftChanges()
       engine.afterNextSync += engine.afterDurable
       engine.afterDurable = []
-      guard durable else { return nil }
-      engine.reserve.prepare()
-      defer {
-        engine.afterNextSync = []
-        engine.needsLogSync = false
-      }
-      return Synchronization(
-        log: engine.needsLogSync ? engine.log : nil, journal: engine.journal.takeUnsynced(),
-        actions: engine.afterNextSync)
+      return durable ? engine.synchronization() : nil
     }
     if let sync { try synchronize(sync) }
+  }
+
+  /// For an fsync of a file whose content file is durable, with its size and time: makes durable what
+  /// that file does not tell. Nothing, when all records are: what `noteContentChange` said of this
+  /// file since is what `recover` reads from there.
+  package func commit(synchronized number: InodeNumber) throws(Errno) {
+    let isToldByContent = try run { engine in
+      !engine.hasDirectChanges && engine.isJournalDurable && engine.isReadBack(number)
+    }
+    if !isToldByContent { try commit(durable: true) }
   }
 
   /// Runs `action` once all that was changed up to now is durable, a moment from now; never on the
@@ -83,31 +85,6 @@ package final class ContainerCatalog: Sendable {
 
   /// A number that no content of any item ever had.
   package func nextGeneration() -> UInt64 { engine.withLock { $0.nextNumber() } }
-
-  /// What makes a commit durable, and what waits for that.
-  private struct Synchronization: Sendable {
-    let log: OpenFile?
-    let journal: [OpenFile]
-    let actions: [@Sendable () -> Void]
-  }
-
-  /// The database's log first: the journal's records stand on it.
-  private func synchronize(_ sync: Synchronization) throws(Errno) {
-    FaultPoint.reach("catalog.sync.before")
-    do {
-      try sync.log?.synchronizeData()
-      for file in sync.journal { try file.synchronizeData() }
-    } catch {
-      engine.withLock { engine in
-        engine.afterNextSync.insert(contentsOf: sync.actions, at: 0)
-        engine.journal.putBack(sync.journal)
-        if sync.log != nil { engine.needsLogSync = true }
-      }
-      throw error
-    }
-    FaultPoint.reach("catalog.sync.after")
-    for action in sync.actions { action() }
-  }
 
   /// Runs `body` under the lock, then tells the observer, and sees to the next commit.
   func run<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
@@ -156,7 +133,8 @@ package final class ContainerCatalog: Sendable {
 
   /// `change` for the sync engine, which does over again what was lost: it is committed with others.
   func changeLazily<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
-    try run { engine in try engine.operation { try body(engine) } }
+    flushAhead()
+    return try run { engine in try engine.operation { try body(engine) } }
   }
 }
 

@@ -22,16 +22,29 @@ final class Flusher: Sendable {
     var flush = false
     var isUrgent = false
     var isStopped = false
+    /// The journal's sequence when a flush was last put off, and how often in a row.
+    var sequence: UInt64 = 0
+    var delays = 0
+    /// Something large was written since memory was last given back.
+    var holdsMemory = false
   }
 
   /// How long a change may be in memory alone, in milliseconds.
   static let commitInterval = 200
-  /// How long the database may be behind, in milliseconds.
-  static let flushInterval = 1000
+  /// A flush waits until nothing has changed for so long, in milliseconds, ...
+  static let quietInterval = 1000
+  /// ... so many times at the most.
+  static let longestDelay = 10
   /// Rows written before the connection is given to who waits for it.
   static let piece = 64
-  /// The write-ahead log is folded into the database when it has more pages than this.
-  static let longestLog = 4000
+  /// With more rows than this in memory, who needs them in the database has them written before it
+  /// takes the engine's lock.
+  static let largePart = 2048
+  /// The write-ahead log is folded into the database when it has more pages than this; that takes the
+  /// connection's lock for as long as the disk needs for them.
+  static let longestLog = 8192
+  /// When nothing changes, nobody waits for that, and it is done sooner.
+  static let quietLog = 1024
 
   private let due = Lock(Due())
   /// One at a time.
@@ -40,8 +53,7 @@ final class Flusher: Sendable {
   static func need(of engine: Engine) -> Need {
     if engine.hasUnrecorded { return .commit }
     guard engine.hasUnflushed else { return .nothing }
-    return engine.pending.count >= Engine.flushLimit || engine.journal.isHalfFull
-      ? .flushNow : .flush
+    return engine.isFlushDue ? .flushNow : .flush
   }
 
   /// Has `body` called in time, unless it is to be anyway.
@@ -50,7 +62,7 @@ final class Flusher: Sendable {
     switch need {
     case .nothing: return
     case .commit: delay = Self.commitInterval
-    case .flush: delay = Self.flushInterval
+    case .flush: delay = Self.quietInterval
     case .flushNow: delay = 0
     }
     let isFirst = due.withLock { due -> Bool in
@@ -81,6 +93,28 @@ final class Flusher: Sendable {
     }
   }
 
+  /// Whether a flush that is due for no other reason than that there is something is to wait on: the
+  /// journal grew since it was last asked for.
+  func isBusy(_ sequence: UInt64) -> Bool {
+    due.withLock { due in
+      defer { due.sequence = sequence }
+      due.delays = due.sequence == sequence ? 0 : (due.delays + 1) % (Self.longestDelay + 1)
+      return due.delays > 0
+    }
+  }
+
+  func wrote(_ rows: Int) {
+    if rows > Self.largePart { due.withLock { $0.holdsMemory = true } }
+  }
+
+  /// Whether memory is to be given back, for once.
+  func releasesMemory() -> Bool {
+    due.withLock { due in
+      defer { due.holdsMemory = false }
+      return due.holdsMemory
+    }
+  }
+
   /// Waits for what is being done; nothing is after.
   func stop() {
     due.withLock { $0.isStopped = true }
@@ -99,8 +133,11 @@ extension ContainerCatalog {
       if case .commit = need {
         let hasActions = engine.withLock { !$0.afterDurable.isEmpty || !$0.afterNextSync.isEmpty }
         try commit(durable: hasActions)
+      } else if case .flush = need {
+        if flusher.isBusy(engine.withLock { $0.journal.sequence }) { return schedule(.flush) }
+        try flush(isQuiet: true)
       } else {
-        try flush()
+        try flush(isQuiet: false)
       }
     } catch {
       schedule(need == .commit ? .commit : .flush)
@@ -115,12 +152,20 @@ extension ContainerCatalog {
     let now: Int64
   }
 
-  private func flush() throws {
+  /// With much in memory, writes that first, so that `database` and `write` have little left to do
+  /// under the engine's lock. For calls that need them.
+  func flushAhead(where condition: (Engine) -> Bool = { _ in true }) {
+    let isLarge = engine.withLock { engine in
+      engine.pending.count + (engine.flushing?.overlay.count ?? 0) > Flusher.largePart
+        && condition(engine)
+    }
+    // What fails here fails there again.
+    if isLarge { try? flush(isQuiet: false) }
+  }
+
+  private func flush(isQuiet: Bool) throws {
     let job = engine.withLock { engine -> Job in
-      if engine.flushing == nil, !engine.pending.isEmpty {
-        engine.flushing = Flush(engine.pending, sequence: engine.journal.sequence)
-        engine.pending = Overlay()
-      }
+      engine.beginFlush()
       return Job(
         flush: engine.flushing, connection: engine.connection, queries: engine.queries,
         now: engine.clock.nanoseconds())
@@ -130,27 +175,41 @@ extension ContainerCatalog {
       try engine.commitFlush()
       return engine.committedSequence
     }
-    try fold(upTo: covered, job.connection)
+    try fold(upTo: covered, job.connection, isQuiet: isQuiet)
+    // What only a quiet moment is for.
+    if !isQuiet { schedule(.flush) }
+    guard isQuiet, flusher.releasesMemory() else { return }
+    job.connection.locked { job.connection.releasePages() }
+    returnFreedMemory()
   }
 
   private func write(_ flush: Flush, _ job: Job) throws {
+    let rows = flush.inOrder()
+    flusher.wrote(rows.count)
     var isDone = false
     while !isDone {
       try job.connection.locked {
-        isDone = flush.isWritten || flush.isAbandoned
+        isDone = flush.isWritten || flush.isAbandoned || flush.isBroken
         guard !isDone else { return }
         if !job.connection.isInTransaction { try job.queries.begin.run(job.connection) }
+        // A full disk or a failing one makes SQLite end the whole transaction by itself.
+        defer { if !job.connection.isInTransaction { flush.isBroken = true } }
         try flush.write(
-          job.connection, job.queries, now: job.now, limit: Flusher.piece)
+          job.connection, job.queries, now: job.now, limit: Flusher.piece, rows: rows)
+        // Not within the commit, which has the engine's lock; what fails here fails there again.
+        if flush.isWritten { try? job.connection.writePages() }
       }
     }
   }
 
   /// Makes what is committed durable when the journal needs its room back, and folds the write-ahead
   /// log when it is long.
-  private func fold(upTo covered: UInt64, _ connection: SQLConnection) throws {
-    let (needsRoom, log) = engine.withLock { ($0.journal.isHalfFull, $0.log) }
-    let isLong = connection.locked { connection.logPages > Flusher.longestLog }
+  private func fold(upTo covered: UInt64, _ connection: SQLConnection, isQuiet: Bool) throws {
+    let (needsRoom, log) = engine.withLock {
+      ($0.journal.needsCover(committed: covered), $0.log)
+    }
+    let longest = isQuiet ? Flusher.quietLog : Flusher.longestLog
+    let isLong = connection.locked { connection.logPages > longest }
     guard needsRoom || isLong else { return }
     try log.synchronizeData()
     engine.withLock { $0.journal.isCovered(upTo: covered) }

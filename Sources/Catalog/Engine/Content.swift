@@ -63,7 +63,11 @@ extension Engine {
     setWriting(number, since: clock.nanoseconds())
   }
 
-  func noteWriteEnded(_ number: InodeNumber) { setWriting(number, since: nil) }
+  func noteWriteEnded(_ number: InodeNumber) throws {
+    // Without the mark a crash would leave nothing that says so.
+    if unjournaled[number] != nil { try recordSoftChanges() }
+    setWriting(number, since: nil)
+  }
 
   func recover(
     _ probe: (ContentKey) throws -> (size: UInt64, modified: Int64)?
@@ -87,7 +91,12 @@ extension Engine {
       guard let found = try probe(key) ?? (inode.version == nil ? (0, 0) : nil) else { continue }
       // The file's clock is the kernel's coarse one; a second covers that.
       let isWritten = began[number].map { found.modified >= $0 - 1_000_000_000 } ?? false
-      guard found.size != inode.size || (isWritten && inode.version != nil) else { continue }
+      // An fsync leaves the time to the content file. A time that was set on purpose is older than
+      // the change time, which is that of the last change that the row knows.
+      let isLater = inode.version == nil && found.modified > inode.changed.nanoseconds
+      guard found.size != inode.size || isLater || (isWritten && inode.version != nil) else {
+        continue
+      }
       inode.size = found.size
       inode.version = nil
       inode.modified = max(inode.modified, Timestamp(nanoseconds: found.modified))

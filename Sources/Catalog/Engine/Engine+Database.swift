@@ -55,62 +55,6 @@ extension Engine {
     if !connection.isInTransaction { try queries.begin.run(connection) }
   }
 
-  /// Writes all that memory is ahead of. The connection's lock is held.
-  func settle() throws {
-    guard flushing != nil || !pending.isEmpty else { return }
-    if isInOperation, !undo.isEmpty { hasSettled = true }
-    try begin()
-    do {
-      try finishFlush()
-      guard !pending.isEmpty else { return }
-      flushing = Flush(pending, sequence: journal.sequence)
-      pending = Overlay()
-      try finishFlush()
-    } catch {
-      if !connection.isInTransaction { abandonTransaction() }
-      throw error
-    }
-  }
-
-  private func finishFlush() throws {
-    guard let flush = flushing else { return }
-    let time = clock.nanoseconds()
-    while !flush.isWritten {
-      try flush.write(connection, queries, now: time, limit: 4096)
-    }
-    flushIsWritten()
-  }
-
-  /// The rows are in the open transaction.
-  func flushIsWritten() {
-    guard let flush = flushing, flush.isWritten else { return }
-    for (number, change) in flush.overlay.inodes {
-      if let inode = change.inode { inodes.insert(number, inode) } else { inodes.remove(number) }
-    }
-    uncommitted.append(flush)
-    flushing = nil
-  }
-
-  /// The transaction is lost: back to what is committed, and from there on with what memory still
-  /// has. What was written directly is gone.
-  func abandonTransaction() {
-    if connection.isInTransaction { try? connection.execute("ROLLBACK") }
-    hasDirectChanges = false
-    var lost = Overlay()
-    for flush in uncommitted + [flushing].compactMap({ $0 }) {
-      flush.isAbandoned = true
-      lost.merge(flush.overlay)
-    }
-    lost.merge(pending)
-    pending = lost
-    uncommitted = []
-    flushing = nil
-    counts = nil
-    inodes.removeAll()
-    names.removeAll()
-    parents.removeAll()
-  }
-
   // MARK: Commit
 
   /// Commits what is in the database's transaction, and all that memory is ahead of with it. On
@@ -122,7 +66,7 @@ extension Engine {
       try settle()
       if !unjournaled.isEmpty {
         unjournaled.removeAll(keepingCapacity: true)
-        needsLogSync = true
+        logCommits += 1
       }
       try commitTransaction(upTo: journal.sequence)
     }
@@ -133,6 +77,7 @@ extension Engine {
     if hasDirectChanges { return try commitDatabase() }
     try withConnection {
       reserve.prepare()
+      abandonBroken()
       flushIsWritten()
       guard flushing == nil, let last = uncommitted.last else { return }
       try commitTransaction(upTo: last.sequence)
@@ -154,7 +99,7 @@ extension Engine {
     if hasDirectChanges {
       databaseSequence += 1
       hasDirectChanges = false
-      needsLogSync = true
+      logCommits += 1
     }
     FaultPoint.reach("catalog.commit.after")
     // On a disk that is nearly full the write-ahead log gives back what it can.
@@ -173,8 +118,9 @@ extension Engine {
   /// The journal is full: the database is to have all of it durably now.
   func catchUp() throws {
     try commitDatabase()
+    let commits = logCommits
     try log.synchronizeData()
-    needsLogSync = false
+    durableLogCommits = max(durableLogCommits, commits)
     journal.isCovered(upTo: committedSequence)
   }
 
@@ -184,10 +130,10 @@ extension Engine {
     if hasDirectChanges { try commitDatabase() }
     guard !unjournaled.isEmpty else { return }
     var record = RedoRecord()
-    for (number, stamp) in unjournaled {
+    for (number, change) in unjournaled {
       guard let inode = try? inode(number) else { continue }
       record.add(number, .stored(inode, isNew: false))
-      if let stamp { record.add(inode.item, .set(stamp)) }
+      if let stamp = change.stamp { record.add(inode.item, .set(stamp)) }
       if record.bytes.count > 1 << 18 {
         try append(record.bytes)
         record.removeAll()

@@ -22,10 +22,11 @@ final class Engine {
 
   static let inodeLimit = 60_000
   static let nameLimit = 120_000
-  /// So many changed rows wake the flusher.
-  static let flushLimit = 4096
+  /// So many changed rows wake the flusher: about 8,000 new files. Pages of the database that many
+  /// rows share are written once for all of them, so that more at once cost less each.
+  static let flushLimit = 24_576
   /// With so many, whoever makes more writes them itself.
-  static let pendingLimit = 24_576
+  static let pendingLimit = 98_304
 
   let connection: SQLConnection
   /// The write-ahead log, to be synchronised for a durable commit.
@@ -57,6 +58,8 @@ final class Engine {
   var databaseSequence: UInt64
   /// Of the journal: what the database's last commit covers.
   var committedSequence: UInt64
+  /// What the journal had taken when the last flush began.
+  var flushedBytes: UInt64 = 0
 
   /// Something has a name that does not sync, or had one once.
   var hasExclusions: Bool
@@ -70,13 +73,21 @@ final class Engine {
   /// Of changes that are committed and perhaps not durable yet.
   var afterNextSync: [@Sendable () -> Void] = []
 
+  /// What `noteContentChange` did to an inode, the journal not knowing it yet.
+  struct SoftChange {
+    /// The dirty mark that goes with it.
+    var stamp: UInt64?
+    /// The journal, or the database, still says that the content is a version.
+    var takesVersion: Bool
+  }
+
   /// Changed by `noteContentChange` alone and not in the journal yet: the file itself tells it too.
-  /// With the mark that goes with it.
-  var unjournaled: [InodeNumber: UInt64?] = [:]
+  var unjournaled: [InodeNumber: SoftChange] = [:]
   /// The open transaction has what is in no flush.
   var hasDirectChanges = false
-  /// The database has commits that are not synchronised, and not in the journal either.
-  var needsLogSync = false
+  /// Commits of the database that are not in the journal, and how many of them are synchronised.
+  var logCommits: UInt64 = 0
+  var durableLogCommits: UInt64 = 0
   var isInOperation = false
   /// The operation under way wrote to the database itself.
   var hasSavepoint = false
@@ -168,11 +179,12 @@ final class Engine {
 
   private func noteSoftChanges() {
     for step in undo {
-      guard case .inode(let number, _, _) = step else { continue }
+      guard case .inode(let number, _, let was) = step else { continue }
       let item = pending.inodes[number]?.inode?.item
       var stamp: UInt64?
       if let item, case .set(let value) = pending.stamps[item] { stamp = value }
-      unjournaled.updateValue(stamp, forKey: number)
+      let takesVersion = unjournaled[number]?.takesVersion ?? (was?.version != nil)
+      unjournaled[number] = SoftChange(stamp: stamp, takesVersion: takesVersion)
     }
   }
 

@@ -89,7 +89,7 @@ extension Engine {
   /// Up to `limit` entries in the order of their numbers, from the first after `after`.
   func readDirectory(_ number: InodeNumber, after: Int64, limit: Int) throws -> [DirectoryEntry] {
     let known = layers(number)
-    guard known.reduce(0, { $0 + $1.count }) <= Self.mergeLimit else {
+    guard !mustSettle(toList: number) else {
       return try database { db in try rows(db, number, after: after, limit: limit) }
     }
     guard !known.isEmpty else {
@@ -115,6 +115,10 @@ extension Engine {
     }
     found.sort { $0.offset < $1.offset }
     return Array(found.prefix(limit))
+  }
+
+  func mustSettle(toList number: InodeNumber) -> Bool {
+    layers(number).reduce(0) { $0 + $1.count } > Self.mergeLimit
   }
 
   /// More changed names than this in one directory are written before it is listed.

@@ -22,8 +22,9 @@ final class RedoFile: @unchecked Sendable {
 
   let file: OpenFile
   private(set) var end: UInt64
-  /// Bytes that are there already, so that writing them changes nothing but data.
   private let capacity: UInt64
+  /// Bytes that are there already, so that writing them changes nothing but data.
+  private var made: UInt64 = 0
   private(set) var lastSequence: UInt64 = 0
   private var buffer: [UInt8] = []
 
@@ -60,16 +61,8 @@ final class RedoFile: @unchecked Sendable {
 
   /// Begins the file anew: what it had is to be durable in the database.
   func restart(from sequence: UInt64) throws(Errno) {
-    if UInt64(max(0, try file.status().st_size)) < capacity {
-      // Written, not only allocated: an extent that was never written costs the file system a
-      // transaction of its own at each fdatasync.
-      let zeros = [UInt8](repeating: 0, count: 1 << 18)
-      var position: UInt64 = 0
-      while position < capacity {
-        try file.write(zeros, at: position)
-        position += UInt64(zeros.count)
-      }
-    }
+    made = UInt64(max(0, try file.status().st_size))
+    if made < Self.leastSize { try make(Self.leastSize) }
     var header: [UInt8] = []
     Self.append(Self.magic, to: &header)
     Self.append(sequence, to: &header)
@@ -82,8 +75,26 @@ final class RedoFile: @unchecked Sendable {
     lastSequence = sequence - 1
   }
 
+  /// Bytes that a file has from its beginning, and that it grows by until it has all.
+  private static let leastSize: UInt64 = 4 << 20
+  private static let growth: UInt64 = 1 << 20
+
+  /// Written, not only allocated: an extent that was never written costs the file system a transaction
+  /// of its own at each fdatasync.
+  private func make(_ size: UInt64) throws(Errno) {
+    let zeros = [UInt8](repeating: 0, count: 1 << 18)
+    while made < size {
+      try file.write(zeros, at: made)
+      made += UInt64(zeros.count)
+    }
+  }
+
+  /// Grows where that is what it takes. A disk that is full makes the file's room what it has.
   func hasRoom(for length: Int) -> Bool {
-    end + UInt64(Self.recordHeaderSize + Self.padded(length)) <= capacity
+    let needed = end + UInt64(Self.recordHeaderSize + Self.padded(length))
+    guard needed <= capacity else { return false }
+    if needed > made { try? make(min(capacity, max(needed, made + Self.growth))) }
+    return needed <= made
   }
 
   /// In the page cache when it returns: it survives the process, and a power cut after `synchronize`.

@@ -14,15 +14,19 @@ internal import SystemPackage
 /// Two files take turns, so that one can be written while the database catches up with the other.
 /// Used under the engine's lock.
 final class RedoJournal {
-  /// Of one file.
-  static let capacity: UInt64 = 4 << 20
+  /// Of one file: room for three flushes of new files. A start after a crash replays two files at the
+  /// most, which takes a second or two.
+  static let capacity: UInt64 = 16 << 20
 
   private let files: [RedoFile]
   private var active = 0
   private(set) var sequence: UInt64 = 0
+  /// Of all records since the start.
+  private(set) var bytes: UInt64 = 0
   /// The database has this much durably.
   private var covered: UInt64 = 0
-  private(set) var unsynced: [OpenFile] = []
+  /// Records up to here outlive a power cut.
+  private var durable: UInt64 = 0
 
   init(catalog path: String) throws(Errno) {
     files = [
@@ -51,12 +55,12 @@ final class RedoJournal {
   func start(after sequence: UInt64) throws(Errno) {
     self.sequence = sequence
     covered = sequence
+    durable = sequence
     active = 0
     for file in files {
       try file.restart(from: sequence + 1)
       try file.file.synchronize()
     }
-    unsynced = []
   }
 
   /// Whether `append` can be called: else the database has to catch up first, durably.
@@ -64,8 +68,12 @@ final class RedoJournal {
     files[active].hasRoom(for: length) || files[1 - active].lastSequence <= covered
   }
 
-  /// Half of the room is used: time for the database to catch up.
-  var isHalfFull: Bool { files[active].end > Self.capacity / 2 }
+  /// The other file will be needed before long, and waits only for the database to have durably what
+  /// is committed, up to `committed`.
+  func needsCover(committed: UInt64) -> Bool {
+    let last = files[1 - active].lastSequence
+    return last > covered && last <= committed && files[active].end > Self.capacity / 4
+  }
 
   func append(_ record: [UInt8], presumed: UInt64) throws(Errno) {
     if !files[active].hasRoom(for: record.count) {
@@ -77,18 +85,18 @@ final class RedoJournal {
     let file = files[active]
     try file.append(record, sequence: sequence + 1, presumed: presumed)
     sequence += 1
-    if !unsynced.contains(where: { $0 === file.file }) { unsynced.append(file.file) }
+    bytes += UInt64(record.count)
   }
 
-  /// What has to be synchronised for all records up to now to be durable; the caller does so.
-  func takeUnsynced() -> [OpenFile] {
-    defer { unsynced = [] }
-    return unsynced
-  }
+  /// What has to be synchronised for all records up to now to be durable. It stays so until
+  /// `isDurable` says that it was: who comes while another synchronises does not return before.
+  var unsynced: [OpenFile] { files.filter { $0.lastSequence > durable }.map(\.file) }
 
-  func putBack(_ files: [OpenFile]) {
-    for file in files where !unsynced.contains(where: { $0 === file }) { unsynced.append(file) }
-  }
+  func isDurable(upTo sequence: UInt64) { durable = max(durable, sequence) }
 
-  func isCovered(upTo sequence: UInt64) { covered = max(covered, sequence) }
+  /// The database has this much durably, and so the journal need not.
+  func isCovered(upTo sequence: UInt64) {
+    covered = max(covered, sequence)
+    isDurable(upTo: sequence)
+  }
 }

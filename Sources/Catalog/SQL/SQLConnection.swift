@@ -11,6 +11,9 @@ final class SQLConnection: @unchecked Sendable {
   let pointer: OpaquePointer
   private let queue: DatabaseQueue
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  /// Held by who comes next. Without it the flusher, which takes the lock again right after it gave
+  /// it back, would keep out those whom that woke.
+  private let turn: UnsafeMutablePointer<pthread_mutex_t>
   /// Pages in the write-ahead log after the last commit.
   private(set) var logPages = 0
   private var isClosed = false
@@ -23,6 +26,9 @@ final class SQLConnection: @unchecked Sendable {
     mutex = .allocate(capacity: 1)
     mutex.initialize(to: pthread_mutex_t())
     pthread_mutex_init(mutex, nil)
+    turn = .allocate(capacity: 1)
+    turn.initialize(to: pthread_mutex_t())
+    pthread_mutex_init(turn, nil)
     // GRDB's hooks serve observers, of which there are none, and want its own queue.
     sqlite3_commit_hook(pointer, nil, nil)
     sqlite3_rollback_hook(pointer, nil, nil)
@@ -39,11 +45,18 @@ final class SQLConnection: @unchecked Sendable {
   deinit {
     // SQLite has freed a connection that was closed.
     if !isClosed { sqlite3_wal_hook(pointer, nil, nil) }
-    pthread_mutex_destroy(mutex)
-    mutex.deallocate()
+    for mutex in [mutex, turn] {
+      pthread_mutex_destroy(mutex)
+      mutex.deallocate()
+    }
   }
 
-  func lock() { pthread_mutex_lock(mutex) }
+  func lock() {
+    pthread_mutex_lock(turn)
+    pthread_mutex_lock(mutex)
+    pthread_mutex_unlock(turn)
+  }
+
   func unlock() { pthread_mutex_unlock(mutex) }
 
   func locked<Result>(_ body: () throws -> Result) rethrows -> Result {
@@ -64,6 +77,16 @@ final class SQLConnection: @unchecked Sendable {
     let message = sqlite3_errmsg(pointer).map { String(cString: $0) }
     return DatabaseError(resultCode: ResultCode(rawValue: code), message: message, sql: sql)
   }
+
+  /// Writes what the open transaction changed to the write-ahead log, so that its commit has little
+  /// left to write.
+  func writePages() throws {
+    let code = sqlite3_db_cacheflush(pointer)
+    guard code == SQLITE_OK else { throw failure(code, "cacheflush") }
+  }
+
+  /// Gives back the memory of pages that nothing changed.
+  func releasePages() { sqlite3_db_release_memory(pointer) }
 
   /// Moves what is committed from the write-ahead log into the database, as far as that needs no
   /// wait; with `whole`, all of it, and the log is emptied.
