@@ -258,6 +258,7 @@ final class Checking {
     case .setSize(let number, let size):
       try update(number) { inode in
         inode.size = size
+        inode.blocks = nil
         inode.version = nil
       }
       engine.mark(try engine.inode(number))
@@ -266,6 +267,7 @@ final class Checking {
       let size = try engine.shownContent(try engine.inode(number))?.size
       try update(number) { inode in
         inode.content = .remote
+        inode.blocks = nil
         inode.generation = generation
         inode.size = size ?? inode.size
       }

@@ -49,8 +49,9 @@ package struct Inode: Hashable, Sendable {
   package var content: ContentState
   /// It does not stand for its item: another inode does, or may.
   var isDetached = false
-  /// 512-byte blocks that local content took on the disk when it was last looked at.
-  package var blocks: UInt64 = 0
+  /// The 512-byte blocks that local content takes on the disk; nil where that is not known, and for
+  /// what is remote. Known, the content file need not be asked unless something has it open.
+  package var blocks: UInt64?
   /// With `item`, the name of the content file.
   package var generation: UInt64
   /// Which version the content is; nil when it was changed here since, or was never uploaded.

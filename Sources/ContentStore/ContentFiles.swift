@@ -61,17 +61,21 @@ package final class ContentFiles: Sendable {
   }
 
   /// The 512-byte blocks that the file takes on the disk; 0 where there is none.
-  package func blocks(_ key: ContentKey) -> UInt64 {
-    guard let status = try? Files.status(path(of: key)) else { return 0 }
-    return UInt64(max(0, status.st_blocks))
+  package func blocks(_ key: ContentKey) throws(Errno) -> UInt64 {
+    try found(key)?.blocks ?? 0
   }
 
-  /// Length and modification time (nanoseconds since 1970) of the file; nil where there is none.
-  package func sizeAndTime(_ key: ContentKey) throws(Errno) -> (size: UInt64, modified: Int64)? {
+  /// Length, modification time (nanoseconds since 1970) and blocks of the file; nil where there is none.
+  package func found(_ key: ContentKey) throws(Errno) -> (
+    size: UInt64, modified: Int64, blocks: UInt64
+  )? {
     do {
       let status = try Files.status(path(of: key))
       let time = status.st_mtim
-      return (UInt64(status.st_size), Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+      return (
+        UInt64(status.st_size), Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec),
+        UInt64(max(0, status.st_blocks))
+      )
     } catch .noSuchFileOrDirectory {
       return nil
     }

@@ -65,7 +65,11 @@ package final class ContainerSession: Sendable {
     _ catalog: ContainerCatalog, _ content: ContentFiles, _ logger: Logger
   ) throws {
     if catalog.endedUncleanly {
-      let repaired = try catalog.recover { key throws(Errno) in try content.sizeAndTime(key) }
+      let repaired = try catalog.recover { key throws(Errno) in
+        try content.found(key).map {
+          FoundContent(size: $0.size, modified: $0.modified, blocks: $0.blocks)
+        }
+      }
       logger.notice(
         "the daemon ended without closing; \(repaired.count) files were looked at again")
     }
@@ -205,7 +209,7 @@ extension ContainerSession {
       for _ in 0..<16 {
         let content = content
         let result = try catalog.repair(contentKeys: try content.keys()) {
-          (try? content.sizeAndTime($0))??.size
+          (try? content.found($0))??.size
         }
         for key in result.obsolete { try content.remove(key) }
         repaired.formUnion(result.repaired)
@@ -223,7 +227,7 @@ extension ContainerSession {
   private func problemsNow() throws(Errno) -> [Problem] {
     let content = content
     return try catalog.check(contentKeys: try content.keys()) {
-      (try? content.sizeAndTime($0))??.size
+      (try? content.found($0))??.size
     }
   }
 

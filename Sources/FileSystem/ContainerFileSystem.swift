@@ -57,8 +57,13 @@ package final class ContainerFileSystem: Sendable {
   /// Of a file that is not open.
   private func blocks(of inode: Inode) -> UInt64 {
     let key = ContentKey(item: inode.item, generation: inode.generation)
-    if inode.content == .local { return store.blocks(key) }
-    return (try? store.existingPartial(key)?.file.blocks()) ?? 0
+    guard inode.content == .local else {
+      return (try? store.existingPartial(key)?.file.blocks()) ?? 0
+    }
+    if let blocks = inode.blocks { return blocks }
+    guard let blocks = try? store.blocks(key) else { return 0 }
+    try? catalog.rememberBlocks(key, of: inode.number, blocks)
+    return blocks
   }
 
   // MARK: What the kernel remembers

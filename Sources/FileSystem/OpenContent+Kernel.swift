@@ -10,11 +10,18 @@ struct FileStamp: Equatable {
   let size: UInt64
   let modified: Int64
   let changed: Int64
+  /// Of 512 bytes. No part of what is compared: the local file system changes it by itself.
+  let blocks: UInt64
 
   init(_ status: stat) {
     size = UInt64(max(0, status.st_size))
     modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+    blocks = UInt64(max(0, status.st_blocks))
+  }
+
+  static func == (left: Self, right: Self) -> Bool {
+    left.size == right.size && left.modified == right.modified && left.changed == right.changed
   }
 }
 
@@ -144,6 +151,7 @@ extension OpenContent {
       } catch {
         return false
       }
+      noteBlocks(of: watch.file, &state)
       state.kernel.watch = nil
       return true
     }
@@ -157,6 +165,8 @@ extension OpenContent {
       state.kernel.watch = nil
       guard let stamp = try? FileStamp(watch.file.status()) else { return }
       try? note(stamp, &state)
+      // They go on changing, and nobody is there to see it.
+      try? catalog.noteBlocks(state.key, of: number, nil)
     }
   }
 
@@ -203,9 +213,10 @@ extension OpenContent {
     let known = before.modified.nanoseconds
     let isBehind = stamp.modified < known && known - stamp.modified < Self.tick
     try catalog.noteContentChange(
-      number, size: stamp.size,
+      number, size: stamp.size, blocks: stamp.blocks,
       modified: isBehind
         ? Timestamp(nanoseconds: known + 1) : Timestamp(nanoseconds: stamp.modified))
+    state.blocks = stamp.blocks
     state.kernel.seen(stamp)
     state.changes += 1
   }

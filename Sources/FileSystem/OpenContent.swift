@@ -47,6 +47,8 @@ final class OpenContent: Sendable {
     var writes: UInt64 = 0
     var synchronized: UInt64?
     var kernel = KernelUse()
+    /// What the row was last told that the file takes on the disk; nil before.
+    var blocks: UInt64?
   }
 
   let number: InodeNumber
@@ -155,7 +157,9 @@ final class OpenContent: Sendable {
       // Once more: a synchronisation may have begun before the bytes were there.
       state.writes += 1
       let stamp = FileStamp(try file.status())
-      try catalog.noteContentChange(number, size: stamp.size, modified: time)
+      try catalog.noteContentChange(
+        number, size: stamp.size, blocks: stamp.blocks, modified: time)
+      state.blocks = stamp.blocks
       state.kernel.seen(stamp)
       state.changes += 1
     }
@@ -171,8 +175,11 @@ final class OpenContent: Sendable {
         let file = try existingWriter(&state)
         try file?.truncate(to: 0)
         FaultPoint.reach("truncate.emptied")
-        try catalog.noteContentChange(number, size: 0, modified: time)
-        if let file { state.kernel.seen(FileStamp(try file.status())) }
+        let stamp = try file.map { (file) throws(Errno) in FileStamp(try file.status()) }
+        try catalog.noteContentChange(
+          number, size: 0, blocks: stamp?.blocks ?? 0, modified: time)
+        state.blocks = stamp?.blocks ?? 0
+        if let stamp { state.kernel.seen(stamp) }
       } else {
         let old = state.key
         let made = try catalog.replaceContent(number).inode
@@ -181,6 +188,7 @@ final class OpenContent: Sendable {
         state.isLocal = true
         state.reader = nil
         state.writer = nil
+        state.blocks = 0
         state.isNameDurable = false
         state.synchronized = nil
         catalog.afterDurableCommit { [store] in try? store.remove(old) }
@@ -210,12 +218,23 @@ final class OpenContent: Sendable {
     state.withLock { state in
       state.writers -= 1
       guard state.writers == 0 else { return }
+      if let file = state.writer { noteBlocks(of: file, &state) }
       state.writer = nil
       guard state.isMarked else { return }
       state.isMarked = false
       // A mark that stays only makes the next start look at the file.
       try? catalog.noteWriteEnded(number)
     }
+  }
+
+  /// At the end of all writing the row has to say what the file takes on the disk, for from then on
+  /// the row is what is asked. A write that failed half-way may have changed it unnoted, and so may
+  /// the local file system by itself.
+  func noteBlocks(of file: OpenFile, _ state: inout State) {
+    let blocks = try? file.blocks()
+    if let blocks, blocks == state.blocks { return }
+    try? catalog.noteBlocks(state.key, of: number, blocks)
+    state.blocks = blocks
   }
 
   // MARK: Durability
@@ -290,6 +309,6 @@ final class OpenContent: Sendable {
     if !isLocal, let partial = store.existingPartial(key) {
       return (try? partial.file.blocks()) ?? 0
     }
-    return store.blocks(key)
+    return (try? store.blocks(key)) ?? 0
   }
 }

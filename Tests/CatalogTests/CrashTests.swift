@@ -84,15 +84,17 @@ import Testing
     let after = try fixture.crashed()
     let corrected = try after.recover { key throws(Errno) in
       switch key {
-      case uploaded.contentKey: (size: 10, modified: began + 1)
-      case edited.contentKey: (size: 99, modified: began + 1)
-      default: (size: 10, modified: 0)
+      case uploaded.contentKey: FoundContent(size: 10, modified: began + 1, blocks: 8)
+      case edited.contentKey: FoundContent(size: 99, modified: began + 1, blocks: 16)
+      default: FoundContent(size: 10, modified: 0)
       }
     }
     #expect(corrected == [uploaded.number, edited.number].sorted())
     #expect(try after.inode(uploaded.number).version == nil)
     #expect(try after.dirtyStamp(uploaded.item) != nil)
     #expect(try after.inode(edited.number).size == 99)
+    #expect(try after.inode(edited.number).blocks == 16)
+    #expect(try after.inode(uploaded.number).blocks == 8)
     #expect(try after.inode(untouched.number).version != nil)
     #expect(try after.dirtyStamp(untouched.item) == nil)
     // Closed in good order, there is nothing to read back.
@@ -100,7 +102,8 @@ import Testing
     try catalog.commit(durable: false)
     let closed = try fixture.crashed()
     let none = try closed.recover { key throws(Errno) in
-      key == edited.contentKey ? (size: 11, modified: 0) : (size: 10, modified: began + 1)
+      key == edited.contentKey
+        ? FoundContent(size: 11, modified: 0) : FoundContent(size: 10, modified: began + 1)
     }
     #expect(none.isEmpty)
   }
@@ -125,7 +128,9 @@ import Testing
     #expect(zip(before, after).filter { $0 != $1 }.count < 3000 * 40)
     let written = fixture.clock.nanoseconds()
     let left = try fixture.crashed()
-    let read = try left.recover { _ throws(Errno) in (size: 3000, modified: written) }
+    let read = try left.recover { _ throws(Errno) in
+      FoundContent(size: 3000, modified: written)
+    }
     #expect(read == [new.number, uploaded.number].sorted())
     for file in [new, uploaded] {
       let inode = try left.inode(file.number)
@@ -167,7 +172,8 @@ import Testing
     _ = try catalog.setAttributes(file.number, AttributeChanges(modified: old))
     try catalog.commit(durable: true)
     let after = try fixture.crashed()
-    #expect(try after.recover { _ throws(Errno) in (size: 10, modified: written) }.isEmpty)
+    #expect(
+      try after.recover { _ throws(Errno) in FoundContent(size: 10, modified: written) }.isEmpty)
     #expect(try after.inode(file.number).modified == old)
   }
 

@@ -41,13 +41,13 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     #expect(try again.read(count: 99, at: 0) == [0, 0, 0] + Array("hello".utf8))
     try files.synchronize(key(1, 1), file)
     #expect(files.path(of: key(1, 1)).contains("/ab/ab"))
-    #expect(try files.sizeAndTime(key(1, 1))?.size == 8)
-    #expect(files.blocks(key(1, 1)) > 0)
+    #expect(try files.found(key(1, 1))?.size == 8)
+    #expect(try files.blocks(key(1, 1)) > 0)
     try files.remove(key(1, 1))
     try files.remove(key(1, 1))
     #expect(!files.exists(key(1, 1)))
     #expect(try again.read(count: 1, at: 3) == Array("h".utf8))
-    #expect(try files.sizeAndTime(key(1, 1)) == nil)
+    #expect(try files.found(key(1, 1)) == nil)
   }
 
   @Test func keysAreThoseOfTheFilesAndNothingElse() throws {
@@ -76,7 +76,7 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     #expect(try copied.read(count: 5, at: 0) == Array("start".utf8))
     #expect(try copied.read(count: 9, at: 8 << 20) == Array("end".utf8))
     #expect(try copied.status().st_size == file.status().st_size)
-    #expect(files.blocks(key(1, 2)) < 1024)
+    #expect(try files.blocks(key(1, 2)) < 1024)
   }
 
   @Test func aWriterIsSeenAndSoIsAMapping() throws {

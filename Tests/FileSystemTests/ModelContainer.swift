@@ -33,7 +33,11 @@ final class ModelContainer: Sendable {
       let content = content
       // As a daemon does at its start.
       if catalog.endedUncleanly {
-        _ = try catalog.recover { key throws(Errno) in try content.sizeAndTime(key) }
+        _ = try catalog.recover { key throws(Errno) in
+          try content.found(key).map {
+            FoundContent(size: $0.size, modified: $0.modified, blocks: $0.blocks)
+          }
+        }
       }
       for key in try catalog.unneededContent(among: try content.keys()) { try content.remove(key) }
       system = ContainerFileSystem(
@@ -99,7 +103,7 @@ final class ModelContainer: Sendable {
     let content = content
     let keys = try content.keys()
     let found = try catalog.check(contentKeys: keys) { key in
-      (try? content.sizeAndTime(key))?.size
+      (try? content.found(key))?.size
     }
     return found.map(\.description)
       + left.filter { !keys.contains($0) }.map { "\($0) was left behind" }

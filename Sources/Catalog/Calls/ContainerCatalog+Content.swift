@@ -5,14 +5,42 @@ package import SystemPackage
 extension ContainerCatalog {
   /// Bytes of a local file changed. Cheap: memory only, the row follows with the next commit. The
   /// change time is now; the content is no version any more. EINVAL for a file whose content is
-  /// remote: it must be made local first, or replaced.
-  package func noteContentChange(_ number: InodeNumber, size: UInt64, modified: Timestamp)
+  /// remote: it must be made local first, or replaced. `blocks` is what the file takes on the disk
+  /// since, nil where nobody looked.
+  package func noteContentChange(
+    _ number: InodeNumber, size: UInt64, blocks: UInt64? = nil, modified: Timestamp
+  ) throws(Errno) {
+    try run { engine in
+      try engine.operation {
+        engine.isSoft = true
+        try engine.noteContentChange(number, size: size, blocks: blocks, modified: modified)
+      }
+    }
+  }
+
+  /// What a local content file takes on the disk, nil for what is not to be relied on. Changes nothing
+  /// else, and is soft like `noteContentChange`; with another content by now it does nothing.
+  package func noteBlocks(_ key: ContentKey, of number: InodeNumber, _ blocks: UInt64?)
     throws(Errno)
   {
     try run { engine in
       try engine.operation {
         engine.isSoft = true
-        try engine.noteContentChange(number, size: size, modified: modified)
+        try engine.noteBlocks(key, of: number, blocks)
+      }
+    }
+  }
+
+  /// `noteBlocks` by one who looked at a file that was not open. Who wrote to it since knows better:
+  /// only what was not known is noted.
+  package func rememberBlocks(_ key: ContentKey, of number: InodeNumber, _ blocks: UInt64)
+    throws(Errno)
+  {
+    try run { engine in
+      guard try engine.inode(number).blocks == nil else { return }
+      try engine.operation {
+        engine.isSoft = true
+        try engine.noteBlocks(key, of: number, blocks)
       }
     }
   }
@@ -42,10 +70,13 @@ extension ContainerCatalog {
     try change { try $0.noteWriteEnded(number) }
   }
 
-  /// All bytes of the generation are in its content file, durably: remote becomes local. False if
+  /// All bytes of the generation are in its content file, durably, which takes `blocks` of the disk,
+  /// where that is known: remote becomes local. False if
   /// the inode has another generation by now, and then nothing is done.
-  package func markContentLocal(_ number: InodeNumber, generation: UInt64) throws(Errno) -> Bool {
-    try change { try $0.markContentLocal(number, generation: generation) }
+  package func markContentLocal(
+    _ number: InodeNumber, generation: UInt64, blocks: UInt64? = nil
+  ) throws(Errno) -> Bool {
+    try change { try $0.markContentLocal(number, generation: generation, blocks: blocks) }
   }
 
   /// Local becomes remote, durably, under a new generation; gives the content file to unlink.
@@ -75,12 +106,12 @@ extension ContainerCatalog {
   }
 
   /// After an unclean end: what was open for writing, and what is edited, gets its size from its
-  /// content file, 0 where there is none; what may have been written since its row was committed becomes
+  /// content file, 0 where there is none, and the blocks that it takes; what may have been written since its row was committed becomes
   /// edited and dirty.
-  /// `probe` gives a content file's length and modification time, nil where there is none. Gives the
+  /// `probe` gives what a content file is, nil where there is none. Gives the
   /// inodes that were put right.
   package func recover(
-    _ probe: (ContentKey) throws(Errno) -> (size: UInt64, modified: Int64)?
+    _ probe: (ContentKey) throws(Errno) -> FoundContent?
   ) throws(Errno) -> [InodeNumber] {
     let result = try change { try $0.recover { key in try probe(key) } }
     try commit(durable: true)

@@ -4,11 +4,14 @@ internal import SystemPackage
 
 /// What happens to a file's content: written here, brought here, sent away.
 extension Engine {
-  func noteContentChange(_ number: InodeNumber, size: UInt64, modified: Timestamp) throws {
+  func noteContentChange(
+    _ number: InodeNumber, size: UInt64, blocks: UInt64?, modified: Timestamp
+  ) throws {
     var inode = try inode(number)
     guard inode.kind == .file else { throw Errno.invalidArgument }
     guard inode.content == .local else { throw Errno.invalidArgument }
     inode.size = size
+    inode.blocks = blocks
     inode.modified = modified
     inode.changed = now
     inode.version = nil
@@ -22,6 +25,7 @@ extension Engine {
     inode.content = .local
     inode.generation = nextNumber()
     inode.size = 0
+    inode.blocks = 0
     inode.version = nil
     inode.modified = now
     inode.changed = inode.modified
@@ -30,11 +34,19 @@ extension Engine {
     return (inode, key)
   }
 
-  func markContentLocal(_ number: InodeNumber, generation: UInt64) throws -> Bool {
+  func noteBlocks(_ key: ContentKey, of number: InodeNumber, _ blocks: UInt64?) throws {
+    var inode = try inode(number)
+    guard inode.contentKey == key, inode.content == .local, inode.blocks != blocks else { return }
+    inode.blocks = blocks
+    try store(inode)
+  }
+
+  func markContentLocal(_ number: InodeNumber, generation: UInt64, blocks: UInt64?) throws -> Bool {
     var inode = try inode(number)
     guard inode.kind == .file, inode.generation == generation else { return false }
     guard inode.content == .remote else { return true }
     inode.content = .local
+    inode.blocks = blocks
     try store(inode)
     return true
   }
@@ -47,6 +59,7 @@ extension Engine {
       try shownContent(inode)?.manifest != nil
     else { throw Errno.resourceBusy }
     inode.content = .remote
+    inode.blocks = nil
     // A download that begins before the old file is unlinked writes to another one.
     inode.generation = nextNumber()
     try store(inode)
@@ -70,7 +83,7 @@ extension Engine {
   }
 
   func recover(
-    _ probe: (ContentKey) throws -> (size: UInt64, modified: Int64)?
+    _ probe: (ContentKey) throws -> FoundContent?
   ) throws -> [InodeNumber] {
     let began = try database { db in
       let rows = try Query("SELECT ino, began FROM open_write").all(db) { row in
@@ -88,13 +101,16 @@ extension Engine {
       else { continue }
       // A power cut can leave the row of a file that was never synchronised and not its content file:
       // the file is empty then, as it would be on a local disk. What is uploaded never is.
-      guard let found = try probe(key) ?? (inode.version == nil ? (0, 0) : nil) else { continue }
+      guard let found = try probe(key) ?? (inode.version == nil ? .nothing : nil) else { continue }
       // The file's clock is the kernel's coarse one; a second covers that.
       let isWritten = began[number].map { found.modified >= $0 - 1_000_000_000 } ?? false
       // An fsync leaves the time to the content file. A time that was set on purpose is older than
       // the change time, which is that of the last change that the row knows.
       let isLater = inode.version == nil && found.modified > inode.changed.nanoseconds
+      let isKnown = inode.blocks == found.blocks
+      inode.blocks = found.blocks
       guard found.size != inode.size || isLater || (isWritten && inode.version != nil) else {
+        if !isKnown { try store(inode) }
         continue
       }
       inode.size = found.size

@@ -4,13 +4,8 @@ internal import SystemPackage
 /// Inodes, as memory and the database have them together.
 extension Engine {
   /// What memory knows of an inode; `.deleted` where that is what it knows.
-  private func change(_ number: InodeNumber) -> Overlay.InodeChange? {
+  func change(_ number: InodeNumber) -> Overlay.InodeChange? {
     pending.inodes[number] ?? flushing?.overlay.inodes[number]
-  }
-
-  func known(_ number: InodeNumber) -> Inode? {
-    if let change = change(number) { return change.inode }
-    return inodes.value(number)
   }
 
   /// ENOENT when there is none.

@@ -38,6 +38,7 @@ final class Engine {
 
   var inodes = GenerationCache<InodeNumber, Inode>(limit: Engine.inodeLimit)
   var names = GenerationCache<EntryKey, EntryValue>(limit: Engine.nameLimit)
+  var loads = DirectoryLoads()
   /// Of directories, which have one.
   var parents = GenerationCache<InodeNumber, InodeNumber>(limit: Engine.inodeLimit)
   var pending = Overlay()

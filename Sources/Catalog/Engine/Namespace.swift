@@ -20,6 +20,9 @@ extension Engine {
             EntryValue(child: row.number(0), id: row.integer(1))
           }
         } ?? .none
+      names.insert(key, found)
+      if found.child.rawValue != 0 { bringAhead(parent, missed: found.id) }
+      return found
     }
     names.insert(key, found)
     return found
@@ -132,10 +135,13 @@ extension Engine {
         offset: row.integer(0), name: try row.name(1), inode: try Inode(row, from: 2))
     }
     return rows.map { entry in
-      if let known = known(entry.inode.number) {
-        return DirectoryEntry(offset: entry.offset, name: entry.name, inode: known)
+      guard let change = change(entry.inode.number) else {
+        // What is listed is mostly opened next.
+        inodes.insert(entry.inode.number, entry.inode)
+        return entry
       }
-      return entry
+      guard let known = change.inode else { return entry }
+      return DirectoryEntry(offset: entry.offset, name: entry.name, inode: known)
     }
   }
 
@@ -209,11 +215,13 @@ extension Engine {
     let inherits = directory.mode & 0o2000 != 0
     var mode = new.mode & 0o7777
     if inherits, new.kind == .directory { mode |= 0o2000 }
-    return Inode(
+    var made = Inode(
       number: InodeNumber(0), item: .random(), kind: new.kind, mode: mode, owner: new.owner,
       group: inherits ? directory.group : new.group, device: new.device, linkCount: 0,
       size: UInt64(new.target.count), accessed: time, modified: time, changed: time,
       created: time, target: new.target, generation: nextNumber())
+    made.blocks = 0
+    return made
   }
 
   func link(_ number: InodeNumber, as name: ItemName, in parent: InodeNumber) throws -> Inode {

@@ -42,7 +42,7 @@ struct RedoRecord {
     word(UInt64(inode.owner) | UInt64(inode.group) << 32)
     word(inode.device)
     word(UInt64(inode.linkCount))
-    for value in [inode.size, inode.blocks, inode.generation] { word(value) }
+    for value in [inode.size, inode.storedBlocks, inode.generation] { word(value) }
     for time in [inode.accessed, inode.modified, inode.changed, inode.created] {
       word(UInt64(bitPattern: time.nanoseconds))
     }
@@ -167,7 +167,7 @@ struct RedoReader {
       content: marks & 4 == 0 ? .local : .remote, generation: generation, version: version)
     inode.flags = Int64(UInt8(truncatingIfNeeded: modeAndFlags >> 16))
     inode.isDetached = marks & 1 != 0
-    inode.blocks = blocks
+    inode.storedBlocks = blocks
     return inode
   }
 

@@ -21,6 +21,13 @@ extension Inode {
     }
   }
 
+  /// One more than `blocks`, 0 where they are not known: so the rows have it that were written when
+  /// nothing was.
+  var storedBlocks: UInt64 {
+    get { blocks.map { $0 &+ 1 } ?? 0 }
+    set { blocks = newValue == 0 ? nil : newValue - 1 }
+  }
+
   /// Reads `Queries.inodeColumns`, the first of which is column `first`.
   init(_ row: SQLRow, from first: Int = 0) throws {
     guard let kind = ItemKind(rawValue: row.small(first + 2)) else {
@@ -36,7 +43,7 @@ extension Inode {
       generation: row.unsigned(first + 16), version: row.optionalIdentifier(first + 17))
     flags = row.integer(first + 14)
     isDetached = row.integer(first + 18) != 0
-    blocks = row.unsigned(first + 19)
+    storedBlocks = row.unsigned(first + 19)
   }
 
   /// 0 where the row is to be found by its item.
@@ -49,6 +56,6 @@ extension Inode {
       Int64(owner), Int64(group), device.column, Int64(linkCount), size.column,
       accessed.nanoseconds, modified.nanoseconds, changed.nanoseconds, created.nanoseconds,
       target.isEmpty ? nil : target, flags, Int64(content.rawValue), generation.column, version,
-      blocks.column)
+      storedBlocks.column)
   }
 }

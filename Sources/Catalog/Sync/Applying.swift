@@ -273,6 +273,8 @@ final class Applying {
     guard let content else { return }
     inode.version = content.id
     inode.size = content.size
+    // Who looks first asks the file.
+    inode.blocks = nil
     switch directive {
     case .staged(let generation):
       inode.generation = generation

@@ -303,7 +303,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       try coordinator.content.synchronize(source.partial)
       FaultPoint.reach("download.durable")
       let isCurrent = try coordinator.catalog.markContentLocal(
-        number, generation: source.key.generation)
+        number, generation: source.key.generation, blocks: try? source.partial.file.blocks())
       FaultPoint.reach("download.local")
       if !isCurrent { missBackground() }
       coordinator.content.dropPartial(source.key)
