@@ -75,7 +75,7 @@ extension ContainerFileSystem {
   }
 
   /// Up to about `limit` names from `offset`, 0 being the start. Offsets stay right whatever is made
-  /// or removed meanwhile. Listing counts as no lookup; who passes names on calls `addLookup`.
+  /// or removed meanwhile. Listing counts as no lookup; who passes names on calls `remembered`.
   package func list(_ number: InodeNumber, from offset: UInt64, limit: Int) throws(Errno)
     -> [ListedName]
   {
@@ -106,11 +106,6 @@ extension ContainerFileSystem {
 
   /// Makes the names in a directory durable.
   package func synchronizeNames() throws(Errno) { try catalog.commit(durable: true) }
-
-  func remembered(_ inode: Inode) -> FileStatus {
-    nodes.addLookup(inode.number)
-    return status(of: inode)
-  }
 }
 
 extension ItemName {

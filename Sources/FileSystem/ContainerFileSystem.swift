@@ -47,7 +47,18 @@ package final class ContainerFileSystem: Sendable {
 
   package func status(of inode: Catalog.Inode) -> FileStatus {
     guard inode.kind == .file else { return FileStatus(inode: inode, blocks: 0) }
-    if let open = nodes.state(inode.number)?.content {
+    return status(of: inode, nodes.state(inode.number)?.content)
+  }
+
+  /// Of a name that the kernel is told of, and will forget some time.
+  package func remembered(_ inode: Catalog.Inode) -> FileStatus {
+    let content = nodes.addLookup(inode.number)
+    guard inode.kind == .file else { return FileStatus(inode: inode, blocks: 0) }
+    return status(of: inode, content)
+  }
+
+  private func status(of inode: Catalog.Inode, _ open: OpenContent?) -> FileStatus {
+    if let open {
       let (current, isChanging) = open.current(inode)
       return FileStatus(inode: current, blocks: open.blocks(), isChanging: isChanging)
     }
@@ -68,31 +79,20 @@ package final class ContainerFileSystem: Sendable {
 
   // MARK: What the kernel remembers
 
-  /// The kernel was told of the inode and will forget it some time.
-  package func addLookup(_ number: InodeNumber) { nodes.addLookup(number) }
-
   package func forget(_ number: InodeNumber, count: UInt64) {
-    let isGone = nodes.update(number) { state in
-      state.lookups -= min(state.lookups, count)
-      return state.isOrphan && !state.isUsed
-    }
-    if isGone { coordinator.reclaim(number) }
+    if nodes.forget(number, count: count) { coordinator.reclaim(number) }
   }
 
   /// Its last name is gone: it goes too, now or when nothing uses it any more.
   func becameOrphan(_ number: InodeNumber) {
-    let isGone = nodes.update(number) { state in
-      state.isOrphan = true
-      return !state.isUsed
-    }
-    if isGone { coordinator.reclaim(number) }
+    if nodes.becameOrphan(number) { coordinator.reclaim(number) }
   }
 
   /// The kernel has forgotten everything and closed everything, in whatever way.
   package func reset() {
     for handle in handles.removeAll() { close(handle) }
     for handle in lingering.stop() { abandon(handle) }
-    for (number, state) in nodes.removeAll() where state.isOrphan { coordinator.reclaim(number) }
+    for number in nodes.removeAll() { coordinator.reclaim(number) }
     try? catalog.commit(durable: true)
   }
 

@@ -1,9 +1,10 @@
 internal import Catalog
 internal import Platform
 
-/// What is remembered of an inode while the kernel knows it or something has it open.
+/// What is remembered of an inode, beside how often the kernel looked it up, while the kernel knows it
+/// or something has it open. Most inodes have nothing of it.
 struct NodeState {
-  /// How often its name was answered, less what was forgotten.
+  /// Lookups beyond what a page can count.
   var lookups: UInt64 = 0
   var openings = 0
   /// There while `openings` is not 0.
@@ -13,7 +14,9 @@ struct NodeState {
   /// The content of which the kernel may have pages.
   var cached: CachedContent?
 
-  var isUsed: Bool { lookups > 0 || openings > 0 }
+  var isEmpty: Bool {
+    lookups == 0 && openings == 0 && content == nil && !isOrphan && cached == nil
+  }
 }
 
 struct CachedContent: Equatable {
@@ -23,40 +26,128 @@ struct CachedContent: Equatable {
 
 /// The inodes in use, in shards so that requests on different ones do not meet.
 ///
+/// The kernel knows of every inode that was ever listed, so lookups are counted in little room: sixteen
+/// inodes that follow each other, as those made one after the other do, share a page.
+///
 /// A shard's lock is a leaf but for one thing: the lock of an `OpenContent` is never held above it,
 /// and nothing is called under it.
 final class NodeTable: Sendable {
-  private let shards: [Lock<[InodeNumber: NodeState]>] = (0..<32).map { _ in Lock([:]) }
+  private struct Shard {
+    var pages: [UInt64: SIMD16<UInt32>] = [:]
+    var states: [InodeNumber: NodeState] = [:]
 
-  private func shard(_ number: InodeNumber) -> Lock<[InodeNumber: NodeState]> {
-    shards[Int(number.rawValue & 31)]
+    func lookups(_ number: InodeNumber) -> UInt64 {
+      UInt64(pages[number.page]?[number.place] ?? 0) + (states[number]?.lookups ?? 0)
+    }
+
+    /// Whether the kernel knows it or something has it open.
+    func isUsed(_ number: InodeNumber) -> Bool {
+      (states[number]?.openings ?? 0) > 0 || lookups(number) > 0
+    }
+
+    mutating func addLookup(_ number: InodeNumber) {
+      let isFull = { (count: inout UInt32) in
+        defer { count &+= 1 }
+        return count == .max
+      }(&pages[number.page, default: .zero][number.place])
+      if isFull { states[number, default: NodeState()].lookups += 1 << 32 }
+    }
+
+    mutating func removeLookups(_ number: InodeNumber, _ count: UInt64) {
+      let known = lookups(number)
+      guard known > 0, count > 0 else { return }
+      let left = known - min(known, count)
+      let page = number.page
+      var counts = pages[page] ?? .zero
+      counts[number.place] = UInt32(truncatingIfNeeded: left)
+      pages[page] = counts == .zero ? nil : counts
+      if states[number] != nil { states[number]?.lookups = left & ~UInt64(UInt32.max) }
+    }
+
+    /// Drops what need not be remembered.
+    mutating func trim(_ number: InodeNumber) {
+      guard let state = states[number], state.isEmpty || !isUsed(number) else { return }
+      states[number] = nil
+    }
   }
+
+  private let shards: [Lock<Shard>] = (0..<32).map { _ in Lock(Shard()) }
+
+  private func shard(_ number: InodeNumber) -> Lock<Shard> { shards[Int(number.page & 31)] }
 
   /// Changes an inode's state; it is dropped when nothing uses it after.
   func update<Result>(_ number: InodeNumber, _ body: (inout NodeState) -> Result) -> Result {
-    shard(number).withLock { table in
-      var state = table[number] ?? NodeState()
-      let result = body(&state)
-      table[number] = state.isUsed ? state : nil
+    shard(number).withLock { shard in
+      let result = body(&shard.states[number, default: NodeState()])
+      shard.trim(number)
       return result
     }
   }
 
-  func addLookup(_ number: InodeNumber) {
-    shard(number).withLock { $0[number, default: NodeState()].lookups += 1 }
+  /// Counts a lookup; gives the content where the inode is open.
+  @discardableResult
+  func addLookup(_ number: InodeNumber) -> OpenContent? {
+    shard(number).withLock { shard in
+      shard.addLookup(number)
+      return shard.states[number]?.content
+    }
   }
 
-  func state(_ number: InodeNumber) -> NodeState? { shard(number).withLock { $0[number] } }
+  /// Takes lookups back; whether that leaves an orphan that nothing uses, which is forgotten with it.
+  func forget(_ number: InodeNumber, count: UInt64) -> Bool {
+    shard(number).withLock { shard in
+      shard.removeLookups(number, count)
+      let isGone = shard.states[number]?.isOrphan == true && !shard.isUsed(number)
+      shard.trim(number)
+      return isGone
+    }
+  }
 
-  /// Empties the table; gives what was in it.
-  func removeAll() -> [InodeNumber: NodeState] {
-    var result: [InodeNumber: NodeState] = [:]
+  /// Notes that an inode lost its last name; whether nothing uses it any more.
+  func becameOrphan(_ number: InodeNumber) -> Bool {
+    shard(number).withLock { shard in
+      guard shard.isUsed(number) else {
+        shard.states[number] = nil
+        return true
+      }
+      shard.states[number, default: NodeState()].isOrphan = true
+      return false
+    }
+  }
+
+  func state(_ number: InodeNumber) -> NodeState? {
+    shard(number).withLock { $0.states[number] }
+  }
+
+  /// Empties the table; gives the orphans that were in it.
+  func removeAll() -> [InodeNumber] {
+    var result: [InodeNumber] = []
     for shard in shards {
-      shard.withLock { table in
-        result.merge(table) { first, _ in first }
-        table = [:]
+      shard.withLock { shard in
+        for (number, state) in shard.states where state.isOrphan { result.append(number) }
+        shard = Shard()
       }
     }
     return result
   }
+
+  /// The inodes that it knows of.
+  var count: Int {
+    shards.reduce(0) { sum, shard in
+      shard.withLock { shard in
+        var numbers = Set(shard.states.keys)
+        for (page, counts) in shard.pages {
+          for place in 0..<16 where counts[place] > 0 {
+            numbers.insert(InodeNumber(page << 4 | UInt64(place)))
+          }
+        }
+        return sum + numbers.count
+      }
+    }
+  }
+}
+
+extension InodeNumber {
+  fileprivate var page: UInt64 { rawValue >> 4 }
+  fileprivate var place: Int { Int(rawValue & 15) }
 }

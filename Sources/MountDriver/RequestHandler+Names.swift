@@ -145,13 +145,19 @@ extension RequestHandler {
         if buffer.add(item.name, attributes: attributes(brief), offset: item.offset) { continue }
         break
       }
-      var entry = entry(
-        item.isDot
-          ? FileStatus(inode: item.inode, blocks: 0) : fileSystem.status(of: item.inode))
-      // The kernel takes no attributes from these two, and does not count them.
-      if item.isDot { entry.node = 0 }
-      guard buffer.add(item.name, entry: entry, offset: item.offset) else { break }
-      if !item.isDot { fileSystem.addLookup(item.inode.number) }
+      guard !item.isDot else {
+        // The kernel takes no attributes from these two, and does not count them.
+        var entry = entry(FileStatus(inode: item.inode, blocks: 0))
+        entry.node = 0
+        if buffer.add(item.name, entry: entry, offset: item.offset) { continue }
+        break
+      }
+      let entry = entry(fileSystem.remembered(item.inode))
+      guard buffer.add(item.name, entry: entry, offset: item.offset) else {
+        // It comes again with the next answer.
+        fileSystem.forget(item.inode.number, count: 1)
+        break
+      }
     }
     reply.entries(buffer)
   }
