@@ -97,7 +97,8 @@ extension ContainerFileSystem {
         throw found.kind == .directory ? Errno.isDirectory : Errno.fileExists
       }
       let result = try open(found.number, mode, caller: caller)
-      return (remembered(try inode(found.number)), result)
+      let moment = moment
+      return (remembered(try inode(found.number), readAt: moment), result)
     }
   }
 
@@ -129,13 +130,14 @@ extension ContainerFileSystem {
   private func opened(_ made: Inode, _ mode: OpenMode, _ caller: Caller) throws(Errno) -> (
     FileStatus, OpenResult
   ) {
+    let moment = moment
     let handle = try acquire(
       made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
       let result = try begin(handle, mode, isNew: true)
-      return (remembered(made), result)
+      return (remembered(made, readAt: moment), result)
     } catch {
       close(handle)
       throw error
@@ -159,9 +161,14 @@ extension ContainerFileSystem {
       // What it believes of the file was to hold for good; of a new one it is told with the answer.
       if handle.canWrite, !isNew { coordinator.invalidate([.attributes(handle.number)]) }
     }
+    let asks = backing != nil && mode.canBeTakenBack
+    // A new file's making is committed, it counts as changed and as open until its release, and what the
+    // kernel wrote is read back from the file itself at a start after a crash: closing it has nothing
+    // left to do. One that has a version becomes known to be changed when its close looks at it.
+    let isTold = isNew && backing != nil && !asks
     return OpenResult(
-      handle: handles.add(handle), keepsCache: keepsCache, needsFlush: handle.needsFlush,
-      backing: backing, asks: backing != nil && mode.canBeTakenBack)
+      handle: handles.add(handle), keepsCache: keepsCache,
+      needsFlush: handle.needsFlush && !isTold, backing: backing, asks: asks)
   }
 
   /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.
@@ -246,7 +253,10 @@ extension ContainerFileSystem {
   }
 
   private func finishClosing(_ file: OpenFileHandle) {
-    if file.canWrite { file.content.endWriting() }
+    if file.canWrite {
+      file.content.endWriting()
+      writingCloses.add(1, ordering: .acquiringAndReleasing)
+    }
     if !file.needsFlush { file.content.endUnflushed() }
     // Before the coordinator hears of it: it then reclaims only if nothing else has it open.
     let isLast = nodes.update(file.number) { state in

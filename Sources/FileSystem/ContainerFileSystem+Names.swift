@@ -10,8 +10,9 @@ extension ContainerFileSystem {
   /// Nil when there is no such name.
   package func lookup(_ name: [UInt8], in parent: InodeNumber) throws(Errno) -> FileStatus? {
     let name = try ItemName(checking: name)
+    let moment = moment
     guard let found = try catalog.lookup(name, in: parent) else { return nil }
-    return remembered(found)
+    return remembered(found, readAt: moment)
   }
 
   /// Makes a directory, FIFO, socket, device node, symbolic link or empty file.
@@ -22,14 +23,18 @@ extension ContainerFileSystem {
       guard !new.target.isEmpty else { throw Errno.noSuchFileOrDirectory }
       guard new.target.count < 4096 else { throw Errno.fileNameTooLong }
     }
-    return remembered(try catalog.create(ItemName(checking: name), in: parent, new))
+    let moment = moment
+    return remembered(
+      try catalog.create(ItemName(checking: name), in: parent, new), readAt: moment)
   }
 
   package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
     throws(Errno) -> FileStatus
   {
     // Where it was taken for an orphan, reclaiming it is refused from now on.
-    remembered(try catalog.link(number, as: ItemName(checking: name), in: parent))
+    let moment = moment
+    return remembered(
+      try catalog.link(number, as: ItemName(checking: name), in: parent), readAt: moment)
   }
 
   package func remove(_ name: [UInt8], in parent: InodeNumber, directory: Bool) throws(Errno) {
@@ -75,7 +80,8 @@ extension ContainerFileSystem {
   }
 
   /// Up to about `limit` names from `offset`, 0 being the start. Offsets stay right whatever is made
-  /// or removed meanwhile. Listing counts as no lookup; who passes names on calls `remembered`.
+  /// or removed meanwhile. Listing counts as no lookup; who passes names on calls `remembered`,
+  /// with the `moment` before this call.
   package func list(_ number: InodeNumber, from offset: UInt64, limit: Int) throws(Errno)
     -> [ListedName]
   {

@@ -6,7 +6,8 @@ package import SystemPackage
 
 extension ContainerFileSystem {
   package func status(_ number: InodeNumber) throws(Errno) -> FileStatus {
-    status(of: try inode(number))
+    let moment = moment
+    return status(of: try inode(number), readAt: moment)
   }
 
   /// Changes attributes, the size first. Changing none is a chown that names neither owner nor group,
@@ -45,7 +46,7 @@ extension ContainerFileSystem {
       && new.accessed == nil && new.modified == nil
     if !isResizeOnly { inode = try catalog.setAttributes(number, new) }
     if inode.kind == .file { try noteChanged(number) }
-    return .done(status(of: inode))
+    return .done(status(of: inode, readAt: moment))
   }
 
   private func time(_ time: StatusChanges.Time?) -> Timestamp? {

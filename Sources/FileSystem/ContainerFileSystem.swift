@@ -3,6 +3,7 @@ internal import ContentStore
 package import Coordination
 internal import Model
 package import Platform
+internal import Synchronization
 package import SystemPackage
 
 /// POSIX semantics on a container's items, by inode, for one mount.
@@ -22,6 +23,8 @@ package final class ContainerFileSystem: Sendable {
   let handles = HandleTable()
   let passthrough = Lock<(any ContentPassthrough)?>(nil)
   let lingering = LingeringWriters()
+  /// Counts the closes of files that something wrote to, each once the row says what was written.
+  let writingCloses = Atomic<UInt64>(0)
 
   package init(coordinator: ContainerCoordinator, clock: any WallClock) {
     self.coordinator = coordinator
@@ -45,23 +48,32 @@ package final class ContainerFileSystem: Sendable {
     }
   }
 
-  package func status(of inode: Catalog.Inode) -> FileStatus {
+  /// What to ask for before an inode is read whose status is to be told. See `status(of:readAt:)`.
+  package var moment: UInt64 { writingCloses.load(ordering: .acquiring) }
+
+  /// `moment` is that before the inode was read. A file that was closed since is read again: as it was
+  /// read it may be without what had just been written to it, and nothing would say so any more.
+  func status(of inode: Catalog.Inode, readAt moment: UInt64) -> FileStatus {
     guard inode.kind == .file else { return FileStatus(inode: inode, blocks: 0) }
-    return status(of: inode, nodes.state(inode.number)?.content)
+    return status(of: inode, readAt: moment, nodes.state(inode.number)?.content)
   }
 
   /// Of a name that the kernel is told of, and will forget some time.
-  package func remembered(_ inode: Catalog.Inode) -> FileStatus {
+  package func remembered(_ inode: Catalog.Inode, readAt moment: UInt64) -> FileStatus {
     let content = nodes.addLookup(inode.number)
     guard inode.kind == .file else { return FileStatus(inode: inode, blocks: 0) }
-    return status(of: inode, content)
+    return status(of: inode, readAt: moment, content)
   }
 
-  private func status(of inode: Catalog.Inode, _ open: OpenContent?) -> FileStatus {
+  private func status(
+    of inode: Catalog.Inode, readAt moment: UInt64, _ open: OpenContent?
+  ) -> FileStatus {
     if let open {
       let (current, isChanging) = open.current(inode)
       return FileStatus(inode: current, blocks: open.blocks(), isChanging: isChanging)
     }
+    // After the content was found to be closed: only then is it sure what was closed before.
+    let inode = self.moment == moment ? inode : (try? catalog.inode(inode.number)) ?? inode
     return FileStatus(inode: inode, blocks: blocks(of: inode))
   }
 

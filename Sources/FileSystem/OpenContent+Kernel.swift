@@ -176,7 +176,10 @@ extension OpenContent {
   /// any moment.
   func current(_ inode: Inode) -> (inode: Inode, isChanging: Bool) {
     state.withLock { state in
-      guard state.kernel.watch != nil else { return (inode, false) }
+      // It may have just ended, and the row as it was given be from before that.
+      guard state.kernel.watch != nil else {
+        return ((try? catalog.inode(number)) ?? inode, false)
+      }
       if let isNoted = try? look(&state), !isNoted { return (inode, true) }
       return ((try? catalog.inode(number)) ?? inode, true)
     }

@@ -37,9 +37,17 @@ extension RequestHandler {
     } catch {
       return reply.fail(error)
     }
-    if !reply.created(entry(status), Self.opened(result)) {
+    if !reply.created(newEntry(status), Self.opened(result)) {
       fileSystem.release(result.handle)
     }
+  }
+
+  /// Of a file that is made and opened at once. The kernel looks at it again before it lets the program
+  /// have it; nothing can have changed by then. Whatever it writes itself drops what it believes.
+  private func newEntry(_ status: FileStatus) -> FuseEntry {
+    var result = entry(status)
+    if status.isChanging { result.attributeTimeout = 0.02 }
+    return result
   }
 
   func createUnnamed(
@@ -54,7 +62,7 @@ extension RequestHandler {
     } catch {
       return reply.fail(error)
     }
-    if !reply.created(entry(status), Self.opened(result)) {
+    if !reply.created(newEntry(status), Self.opened(result)) {
       fileSystem.release(result.handle)
     }
   }

@@ -132,6 +132,7 @@ extension RequestHandler {
   ) {
     // An entry takes at least this much, so that no more are asked for than can fit.
     let limit = size / (withEntries ? 160 : 32) + 1
+    let moment = fileSystem.moment
     let names: [ListedName]
     do throws(Errno) {
       names = try fileSystem.list(InodeNumber(node), from: offset, limit: limit)
@@ -152,7 +153,7 @@ extension RequestHandler {
         if buffer.add(item.name, entry: entry, offset: item.offset) { continue }
         break
       }
-      let entry = entry(fileSystem.remembered(item.inode))
+      let entry = entry(fileSystem.remembered(item.inode, readAt: moment))
       guard buffer.add(item.name, entry: entry, offset: item.offset) else {
         // It comes again with the next answer.
         fileSystem.forget(item.inode.number, count: 1)

@@ -64,9 +64,9 @@ struct LoadTests {
           mkdir d$i
           for j in $(seq 12); do
             head -c $((i * 4099 * j)) /dev/urandom > ../source-$i
-            cp ../source-$i d$i/f$j; sync d$i/f$j; mv d$i/f$j d$i/g$j
-            dd if=d$i/g$j bs=64K iflag=direct 2>/dev/null | cmp - ../source-$i
-            [ "$(stat -c %s d$i/g$j)" = "$(stat -c %s ../source-$i)" ]
+            cp ../source-$i d$i/f$j || echo cp $i $j; sync d$i/f$j || echo sync $i $j; mv d$i/f$j d$i/g$j || echo mv $i $j
+            dd if=d$i/g$j bs=64K iflag=direct 2>/dev/null | cmp - ../source-$i || echo cmp $i $j
+            [ "$(stat -c %s d$i/g$j)" = "$(stat -c %s ../source-$i)" ] || echo stat $i $j $(stat -c %s d$i/g$j) $(stat -c %s ../source-$i)
           done
           rm -r d$i
         ) &

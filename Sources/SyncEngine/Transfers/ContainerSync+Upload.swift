@@ -84,6 +84,9 @@ extension ContainerSync {
       do throws(Errno) {
         guard try !coordinator.content.hasWriter(key) else { return nil }
         file = try coordinator.content.open(key, writable: false)
+      } catch .noSuchFileOrDirectory where !isStill(inode) {
+        // Removed or replaced before it was opened here.
+        return nil
       } catch {
         throw .file(error)
       }
@@ -113,5 +116,11 @@ extension ContainerSync {
     else { return nil }
     let version = staged[inode.item].flatMap { $0.isStill(now) ? $0.version : nil } ?? .random()
     return StagedContent(version: version, inode: now, manifest: manifest)
+  }
+
+  /// Whether the catalog still has the file with this content.
+  private func isStill(_ inode: Catalog.Inode) -> Bool {
+    guard let now = try? coordinator.catalog.inode(inode.number) else { return false }
+    return now.generation == inode.generation && !now.isOrphan
   }
 }
