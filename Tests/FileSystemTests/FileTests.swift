@@ -29,6 +29,34 @@ import Testing
     #expect(try container.read(again) == "")
   }
 
+  /// The content file tells size and time by itself once it is known that it may.
+  @Test(arguments: [false, true]) func anFsyncOfWhatIsKnownLeavesTheJournalAlone(dataOnly: Bool)
+    throws
+  {
+    func journal() throws -> [UInt8] {
+      try ["-redo-a", "-redo-b"].flatMap {
+        try Files.read(container.directory + "/catalog.sqlite" + $0)
+      }
+    }
+    let (number, handle) = try container.create("a", "hello")
+    try system.synchronize(handle, dataOnly: dataOnly)
+    let before = try journal()
+    let count = 300
+    for index in 0..<count {
+      try container.write(handle, "x", at: UInt64(index))
+      try system.synchronize(handle, dataOnly: dataOnly)
+      // Nothing is new.
+      try system.synchronize(handle, dataOnly: dataOnly)
+    }
+    // A record has more than 180 bytes; what timers write is some of them.
+    #expect(zip(before, try journal()).filter { $0 != $1 }.count < count * 40)
+    #expect(try container.size(number) == UInt64(count))
+    let reader = try container.open(number)
+    try system.synchronize(reader, dataOnly: dataOnly)
+    system.release(reader)
+    system.release(handle)
+  }
+
   @Test func timesSetAfterAWriteStay() throws {
     let (number, handle) = try container.create("a", "hello")
     let time = Timestamp(nanoseconds: 42)
