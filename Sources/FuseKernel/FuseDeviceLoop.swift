@@ -13,7 +13,10 @@ internal import SystemPackage
 final class FuseDeviceLoop: @unchecked Sendable {
   /// How long the reader looks for a request before it sleeps, in nanoseconds.
   private static let window: UInt64 = 50_000
-  /// So long after the last request processors may sleep again.
+  /// Requests that come within this of each other, in nanoseconds, keep processors awake: a program that
+  /// does something between them would wait for its processor each time.
+  private static let stretch: UInt64 = 1_000_000
+  /// So long after the last request processors may sleep again, in milliseconds.
   private static let calm: Int32 = 3
   private static let tick = 2
 
@@ -115,8 +118,8 @@ final class FuseDeviceLoop: @unchecked Sendable {
 
   private func arrived(after gap: UInt64) {
     eagerness = gap < Self.window ? min(8, eagerness + 1) : max(0, eagerness - 1)
-    guard isEager, eagerness >= 4 else { return }
-    burst += 1
+    guard isEager else { return }
+    burst = gap < Self.stretch ? burst + 1 : max(0, burst - 2)
     if burst == 8 { latency?.hold() }
   }
 
