@@ -86,3 +86,10 @@ void linux_malloc_trim(void) {
   malloc_trim(0);
 #endif
 }
+
+void linux_malloc_limit(int arenas, int largest) {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, arenas);
+  mallopt(M_MMAP_THRESHOLD, largest);
+#endif
+}

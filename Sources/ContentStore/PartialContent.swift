@@ -11,20 +11,30 @@ package import SystemPackage
 package final class PartialContent: Sendable {
   package let key: ContentKey
   package let size: UInt64
+  /// For reading.
   package let file: OpenFile
   private let present = Lock(RangeList())
+  /// Nil once all is written.
+  private let writer: Lock<OpenFile?>
 
-  fileprivate init(key: ContentKey, size: UInt64, file: OpenFile) {
+  fileprivate init(key: ContentKey, size: UInt64, file: OpenFile, writer: OpenFile) {
     self.key = key
     self.size = size
     self.file = file
+    self.writer = Lock(writer)
   }
 
-  /// Writes bytes of the content and notes them as present. Beyond the end is EINVAL.
+  /// Nothing is written any more. Before the content is called local: from then on a descriptor for
+  /// writing counts as somebody's who changes the file, which can't be evicted then.
+  package func endWriting() { writer.withLock { $0 = nil } }
+
+  /// Writes bytes of the content and notes them as present. Beyond the end is EINVAL,
+  /// after `endWriting` EBADF.
   package func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(Errno) {
     let (end, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
     guard !overflow, end <= size else { throw .invalidArgument }
-    try file.write(bytes, at: offset)
+    guard let writer = writer.withLock({ $0 }) else { throw .badFileDescriptor }
+    try writer.write(bytes, at: offset)
     FaultPoint.reach("content.part-written")
     present.withLock { $0.insert(offset..<end) }
   }
@@ -83,12 +93,13 @@ extension ContentFiles {
         guard found.size == size else { throw .invalidArgument }
         return found
       }
-      let file = try open(key, writable: true, create: true)
+      let writer = try open(key, writable: true, create: true)
       // What a former process left is not known to be right.
-      try file.truncate(to: 0)
-      try file.truncate(to: size)
+      try writer.truncate(to: 0)
+      try writer.truncate(to: size)
       FaultPoint.reach("content.partial-made")
-      let made = PartialContent(key: key, size: size, file: file)
+      let made = PartialContent(
+        key: key, size: size, file: try open(key, writable: false), writer: writer)
       known[key] = made
       return made
     }

@@ -15,6 +15,7 @@ package enum DaemonProcess {
   ) throws(ControlError) {
     umask(0o077)
     signal(SIGPIPE, SIG_IGN)
+    keepMemorySmall()
     // Before there are threads: all of them leave these to the one that waits for them.
     var signals = sigset_t()
     sigemptyset(&signals)

@@ -176,12 +176,10 @@ extension OpenContent {
   /// any moment.
   func current(_ inode: Inode) -> (inode: Inode, isChanging: Bool) {
     state.withLock { state in
-      // It may have just ended, and the row as it was given be from before that.
-      guard state.kernel.watch != nil else {
-        return ((try? catalog.inode(number)) ?? inode, false)
-      }
-      if let isNoted = try? look(&state), !isNoted { return (inode, true) }
-      return ((try? catalog.inode(number)) ?? inode, true)
+      let isChanging = state.kernel.watch != nil
+      if isChanging { _ = try? look(&state) }
+      // Read again in every case: as it was given it may be from before somebody else looked.
+      return ((try? catalog.inode(number)) ?? inode, isChanging)
     }
   }
 

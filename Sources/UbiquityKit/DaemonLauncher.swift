@@ -14,9 +14,27 @@ package struct DaemonLauncher: Sendable {
   /// What a daemon needs at most before it answers: it may have to recover after a crash.
   package let patience: UInt64
 
-  package init(executable: String = "/proc/self/exe", patienceSeconds: UInt64 = 60) {
-    self.executable = executable
+  /// `executable` is this program where it is nil.
+  package init(executable: String? = nil, patienceSeconds: UInt64 = 60) {
+    self.executable = executable ?? Self.thisProgram()
     self.patience = patienceSeconds * 1_000_000_000
+  }
+
+  /// By its path, so that `ps` and `killall` know the daemon by its name; where that path is another
+  /// program's by now, or gone, by way of the process itself.
+  private static func thisProgram() -> String {
+    let itself = "/proc/self/exe"
+    var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
+    let count = bytes.withUnsafeMutableBytes { buffer -> Int in
+      guard let start = buffer.baseAddress else { return 0 }
+      return readlink(itself, start.assumingMemoryBound(to: CChar.self), buffer.count)
+    }
+    guard count > 0, count < bytes.count,
+      let path = String(validating: bytes[..<count], as: UTF8.self),
+      let own = try? Files.status(itself),
+      let found = try? Files.status(path), own.st_ino == found.st_ino, own.st_dev == found.st_dev
+    else { return itself }
+    return path
   }
 
   /// Between two starts while another daemon has the lock.

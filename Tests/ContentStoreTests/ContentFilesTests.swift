@@ -91,6 +91,18 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     #expect(try !files.hasWriter(key(1, 99)))
   }
 
+  /// A file that was read can be evicted the next moment, although its download made it whole just now.
+  @Test func aDownloadThatEndedIsNoWriter() throws {
+    let partial = try files.partial(key(1, 1), size: 4)
+    try partial.write(Array("text".utf8), at: 0)
+    #expect(try files.hasWriter(key(1, 1)))
+    partial.endWriting()
+    #expect(try !files.hasWriter(key(1, 1)))
+    #expect(try partial.file.read(count: 4, at: 0) == Array("text".utf8))
+    #expect(throws: Errno.badFileDescriptor) { try partial.write([0], at: 0) }
+    try files.synchronize(partial)
+  }
+
   @Test func whoOpensAFileWhileItIsAskedForWritersHarmsNobody() throws {
     let directory = try TemporaryDirectory()
     let files = try ContentFiles(directory: directory.path)

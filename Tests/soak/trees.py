@@ -51,11 +51,12 @@ def git(job, documents):
             shutil.rmtree(clone)
         if job.random.random() < 0.2:
             at(origin, "gc", "--quiet", "--prune=now")
-        if job.random.random() < 0.2:
+        commits = int(at(origin, "rev-list", "--count", "HEAD"))
+        if commits > 1 and job.random.random() < 0.2:
             at(origin, "checkout", "--quiet", "HEAD~1")
             at(origin, "checkout", "--quiet", "main")
         at(origin, "fsck", "--full", "--strict")
-        if int(at(origin, "rev-list", "--count", "HEAD")) > 60:
+        if commits > 60:
             shutil.rmtree(origin)
             run("git", "init", "--quiet", "--initial-branch=main", origin, environment=GIT)
             at(origin, "config", "gc.auto", "0")

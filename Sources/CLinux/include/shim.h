@@ -63,4 +63,7 @@ int linux_pin_thread(int processor);
 /// `malloc_trim(3)`.
 void linux_malloc_trim(void);
 
+/// How many arenas malloc makes at the most, and from what size on a block is mapped by itself.
+void linux_malloc_limit(int arenas, int largest);
+
 #endif

@@ -176,6 +176,7 @@ extension ContainerCatalog {
       return engine.committedSequence
     }
     try fold(upTo: covered, job.connection, isQuiet: isQuiet)
+    job.connection.locked { job.connection.setLargeCache(false) }
     // What only a quiet moment is for.
     if !isQuiet { schedule(.flush) }
     guard isQuiet, flusher.releasesMemory() else { return }
@@ -186,6 +187,9 @@ extension ContainerCatalog {
   private func write(_ flush: Flush, _ job: Job) throws {
     let rows = flush.inOrder()
     flusher.wrote(rows.count)
+    if rows.count > Flusher.largePart {
+      job.connection.locked { job.connection.setLargeCache(true) }
+    }
     var isDone = false
     while !isDone {
       try job.connection.locked {

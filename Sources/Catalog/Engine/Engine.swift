@@ -20,8 +20,9 @@ final class Engine {
     case write(InodeNumber, slot: Int64??)
   }
 
-  static let inodeLimit = 60_000
-  static let nameLimit = 120_000
+  // Halves of these just fit tables of 2^15 and 2^16 places.
+  static let inodeLimit = 48_000
+  static let nameLimit = 96_000
   /// So many changed rows wake the flusher: about 8,000 new files. Pages of the database that many
   /// rows share are written once for all of them, so that more at once cost less each.
   static let flushLimit = 24_576

@@ -40,9 +40,7 @@ enum CatalogOpening {
       // With a write-ahead log, NORMAL loses the last commits in a power cut, never consistency;
       // commits that must not be lost synchronise the log themselves.
       try db.execute(sql: "PRAGMA synchronous = NORMAL")
-      // Room for the pages that one flush changes, each of which is then written once. It is given back
-      // when nothing has changed for a while.
-      try db.execute(sql: "PRAGMA cache_size = -32768")
+      try db.execute(sql: "PRAGMA cache_size = -\(SQLConnection.usualCache)")
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
     }
     return configuration

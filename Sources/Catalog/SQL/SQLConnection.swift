@@ -17,6 +17,12 @@ final class SQLConnection: @unchecked Sendable {
   /// Pages in the write-ahead log after the last commit.
   private(set) var logPages = 0
   private var isClosed = false
+  private var isCacheLarge = false
+
+  /// Of pages, in KiB. A large flush has room for all that it changes, so that each page is written once;
+  /// else the caches above, of what is asked for, serve better than pages.
+  static let usualCache = 4096
+  private static let largeCache = 32768
 
   init(_ queue: DatabaseQueue) throws {
     self.queue = queue
@@ -83,6 +89,14 @@ final class SQLConnection: @unchecked Sendable {
   func writePages() throws {
     let code = sqlite3_db_cacheflush(pointer)
     guard code == SQLITE_OK else { throw failure(code, "cacheflush") }
+  }
+
+  /// What is beyond the usual goes at once, unless the open transaction changed it.
+  func setLargeCache(_ isLarge: Bool) {
+    guard isLarge != isCacheLarge else { return }
+    isCacheLarge = isLarge
+    // Where it fails the cache stays as it was, which costs memory or time and nothing else.
+    try? execute("PRAGMA cache_size = -\(isLarge ? Self.largeCache : Self.usualCache)")
   }
 
   /// Gives back the memory of pages that nothing changed.

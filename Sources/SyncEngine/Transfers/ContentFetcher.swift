@@ -302,6 +302,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     do throws(Errno) {
       try coordinator.content.synchronize(source.partial)
       FaultPoint.reach("download.durable")
+      source.partial.endWriting()
       let isCurrent = try coordinator.catalog.markContentLocal(
         number, generation: source.key.generation, blocks: try? source.partial.file.blocks())
       FaultPoint.reach("download.local")
