@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -79,6 +81,19 @@ int linux_pin_thread(int processor) {
   if (processor < 0 || processor >= 1024) return -1;
   mask[processor / 64] = 1ull << (processor % 64);
   return (int)syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+}
+
+int linux_spread_directories(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  int flags = 0;
+  int result = ioctl(fd, FS_IOC_GETFLAGS, &flags);
+  if (result == 0 && !(flags & FS_TOPDIR_FL)) {
+    flags |= FS_TOPDIR_FL;
+    result = ioctl(fd, FS_IOC_SETFLAGS, &flags);
+  }
+  close(fd);
+  return result;
 }
 
 void linux_malloc_trim(void) {

@@ -19,6 +19,10 @@ package final class ContentFiles: Sendable {
   package init(directory: String) throws(Errno) {
     self.directory = directory
     try Files.makeDirectories(directory)
+    // ext4 keeps the files of neighbouring directories together. Without a journal it then passes, at
+    // each making of a file, over every inode among them that was freed in the last minutes, one by one:
+    // making files after many were removed took several times as long.
+    Files.spreadSubdirectories(of: directory)
     namesGoAlong = FileSystemKind.of(directory).synchronizesNames
   }
 

@@ -1,3 +1,4 @@
+internal import CLinux
 package import Glibc
 package import SystemPackage
 
@@ -7,6 +8,10 @@ package enum Files {
     try FaultPoint.check("path.mkdir")
     _ = try retrying { mkdir(path, mode) }
   }
+
+  /// Asks that what is made in the directory's subdirectories be spread over the disk. Only ext4 and its
+  /// forebears know this; elsewhere nothing happens.
+  package static func spreadSubdirectories(of path: String) { _ = linux_spread_directories(path) }
 
   /// Makes the directory and what is missing above it; an existing one is left as it is.
   package static func makeDirectories(_ path: String, mode: UInt32 = 0o700) throws(Errno) {

@@ -60,6 +60,9 @@ int linux_eventfd(void);
 /// Only where the processor's number fits a mask of 1024.
 int linux_pin_thread(int processor);
 
+/// Has ext2/3/4 put the directories that are made in this one far from each other (chattr +T).
+int linux_spread_directories(const char *path);
+
 /// `malloc_trim(3)`.
 void linux_malloc_trim(void);
 
