@@ -121,6 +121,8 @@ final class FuseDeviceLoop: @unchecked Sendable {
     guard isEager else { return }
     burst = gap < Self.stretch ? burst + 1 : max(0, burst - 2)
     if burst == 8 { latency?.hold() }
+    // Without a burst `sleep` does not look when it has to let processors sleep.
+    if burst == 0 { latency?.release() }
   }
 
   private func sleep() {
