@@ -11,6 +11,8 @@ package enum FetchFailure: Error, Hashable, Sendable {
   case noSpace
   case cancelled
   case notFound
+  /// The file was removed elsewhere before its device had sent what was in it.
+  case neverSent
   case system(Errno)
 
   /// What a program that reads gets. Source: CONTRACT, "The mount".
@@ -19,6 +21,7 @@ package enum FetchFailure: Error, Hashable, Sendable {
     case .offline: Errno.networkDown
     case .stalled: Errno.timedOut
     case .damaged, .notFound: Errno.ioError
+    case .neverSent: Errno.staleNFSFileHandle
     case .noSpace: Errno.noSpace
     case .cancelled: Errno.interrupted
     case .system(let errno): errno
@@ -35,6 +38,7 @@ extension FetchFailure: CustomStringConvertible {
     case .noSpace: "the local disk is full"
     case .cancelled: "the download was cancelled"
     case .notFound: "the backend no longer holds the content"
+    case .neverSent: "the file was removed before its device had sent its content"
     case .system(let errno): errno.description
     }
   }

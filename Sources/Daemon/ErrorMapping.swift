@@ -33,7 +33,7 @@ extension ControlError {
         switch error {
         case .offline: .offline
         case .stalled: .timedOut
-        case .notFound: .notFound
+        case .notFound, .neverSent: .notFound
         default: .failed
         }
       self.init(status, error.description)

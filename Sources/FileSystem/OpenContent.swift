@@ -6,9 +6,10 @@ internal import SystemPackage
 
 /// The content of an inode that is open, shared by all its handles.
 ///
-/// The generation is that of the moment of the first open. It stays while anything has the inode
-/// open, because a remote change gives the path a new inode then; only truncating a placeholder to
-/// nothing, which is a change of ours, starts a new one. From remote it can become local.
+/// The generation is that of the moment of the first open. Once anything of it could be read it stays
+/// while anything has the inode open, because a remote change gives the path a new inode then; only
+/// truncating a placeholder to nothing, which is a change of ours, starts a new one. From remote it
+/// can become local.
 ///
 /// Of content that the kernel reads and writes itself see `OpenContent+Kernel.swift`.
 ///
@@ -110,7 +111,11 @@ final class OpenContent: Sendable {
   /// Asks the catalog whether a download made the content local since.
   func becameLocal(_ state: inout State) throws(Errno) -> Bool {
     let inode = try catalog.inode(number)
-    guard inode.generation == state.key.generation else { throw Errno.staleNFSFileHandle }
+    if inode.generation != state.key.generation {
+      // What was only announced has given way to what was sent. Nobody has read any of it.
+      state.key = ContentKey(item: inode.item, generation: inode.generation)
+      state.size = inode.size
+    }
     if inode.content == .remote {
       guard inode.size == 0 else { return false }
       // Nothing to fetch.

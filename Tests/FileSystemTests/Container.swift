@@ -135,8 +135,8 @@ final class Container: Sendable {
     return now
   }
 
-  /// A file of another device appears: all of it but its content.
-  func appear(_ name: String, _ bytes: [UInt8]) throws -> InodeNumber {
+  /// A file of another device appears: all of it but its content, which may not be sent yet.
+  func appear(_ name: String, _ bytes: [UInt8], isSent: Bool = true) throws -> InodeNumber {
     let item = ItemID.random()
     guard let chunk = ChunkID([UInt8](repeating: 7, count: 32)) else { throw Errno.invalidArgument }
     let now = Timestamp(nanoseconds: 1_000_000_000)
@@ -145,7 +145,8 @@ final class Container: Sendable {
       modified: now, created: now,
       content: ContentVersion(
         id: .random(), parent: nil, device: .random(), modified: now, size: UInt64(bytes.count),
-        manifest: Manifest(chunks: [ChunkReference(id: chunk, length: UInt32(bytes.count))])))
+        manifest: isSent
+          ? Manifest(chunks: [ChunkReference(id: chunk, length: UInt32(bytes.count))]) : nil))
     let position = try catalog.position()
     try catalog.fold(
       LogChanges(upserts: [record]),

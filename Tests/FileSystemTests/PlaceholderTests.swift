@@ -77,6 +77,16 @@ import Testing
     #expect(try container.read(handle, count: 4).utf8.count > 0)
   }
 
+  /// Nobody has read what was never sent: who has it open reads what came in its stead.
+  @Test func contentThatWasOnlyAnnouncedGivesWayInPlace() throws {
+    let number = try container.appear("announced", [1, 2, 3], isSent: false)
+    let handle = try container.open(number)
+    #expect(try container.replaceRemotely(number, Array("written again".utf8)) == number)
+    #expect(try container.read(handle, count: 100) == "written again")
+    #expect(try container.size(number) == 13)
+    container.system.release(handle)
+  }
+
   @Test func withoutANetworkItSaysSo() throws {
     let handle = try container.open(number)
     container.coordinator.setFetcher(nil)

@@ -35,4 +35,36 @@ import Testing
     #expect(try device.find("Documents/file.new") == nil)
     await device.end()
   }
+
+  /// A tree that is removed while the engine looks is to it there or gone, never a directory that is
+  /// gone with something still in it.
+  @Test func aTreeIsRemovedAtOnce() async throws {
+    let device = try EngineDevice(store: MemoryStore(), secret: .generate())
+    await device.sync.start()
+    for round in 0..<15 {
+      try device.makeDirectory("Documents/tree")
+      for number in 0..<10 {
+        try device.makeDirectory("Documents/tree/\(number)")
+        for file in 0..<20 { try device.write("Documents/tree/\(number)/\(file)", [1]) }
+      }
+      try await device.sync.sync()
+      let syncing = Task {
+        while !Task.isCancelled { try await device.sync.sync() }
+      }
+      for number in 0..<10 {
+        for file in 0..<20 { try device.remove("Documents/tree/\(number)/\(file)") }
+        try device.remove("Documents/tree/\(number)", directory: true)
+      }
+      try device.remove("Documents/tree", directory: true)
+      syncing.cancel()
+      do { try await syncing.value } catch is CancellationError {
+      } catch {
+        Issue.record("round \(round): \(error)")
+        break
+      }
+      try await device.sync.sync()
+      #expect(try device.find("Documents/tree") == nil)
+    }
+    await device.end()
+  }
 }

@@ -118,6 +118,11 @@ final class EngineDevice: Sendable {
 
   func read(_ path: String) async throws -> [UInt8] {
     guard let inode = try find(path) else { throw Errno.noSuchFileOrDirectory }
+    return try await readOpen(inode.number)
+  }
+
+  func readOpen(_ number: InodeNumber) async throws -> [UInt8] {
+    let inode = try catalog.inode(number)
     guard inode.size > 0 else { return [] }
     if inode.content == .remote {
       try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in

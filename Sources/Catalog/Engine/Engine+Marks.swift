@@ -8,12 +8,14 @@ extension Engine {
   }
 
   func setStamp(_ item: ItemID, _ stamp: UInt64? = nil) {
+    touched?.insert(item)
     note(.stamp(item, slot: pending.stamps[item]))
     pending.stamps[item] = .set(stamp ?? nextNumber())
     hasNews = true
   }
 
   func clearStamp(_ item: ItemID) throws {
+    touched?.insert(item)
     try write { db in try queries.clearStamp.run(db, item) }
   }
 
@@ -25,6 +27,7 @@ extension Engine {
 
   /// An item ceased to exist for the other devices: dirty if they know of it, else forgotten.
   func retire(_ item: ItemID) {
+    touched?.insert(item)
     note(.stamp(item, slot: pending.stamps[item]))
     pending.stamps[item] = .retired(nextNumber())
     hasNews = true

@@ -69,6 +69,8 @@ final class Engine {
   /// Something became dirty since the observer was last called.
   var hasNews = false
   var observer: (@Sendable () -> Void)?
+  /// Items whose mark changed while `differences` reads; nil when nobody does.
+  var touched: Set<ItemID>?
   /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
   /// the changes are.
   var afterDurable: [@Sendable () -> Void] = []

@@ -256,7 +256,8 @@ final class Applying {
   private func replace(_ inode: Inode, _ content: ContentVersion, _ directive: ContentDirective)
     throws
   {
-    if isOpen(inode.number) {
+    // Of a content that was never sent nobody has read anything: who waits for it gets the new one.
+    if isOpen(inode.number), try !isOnlyAnnounced(inode) {
       let successor = try succeed(inode)
       try show(content, in: successor, as: directive)
     } else {
@@ -264,6 +265,11 @@ final class Applying {
       try show(content, in: inode, as: directive)
       result.invalidations.append(.content(inode.number))
     }
+  }
+
+  private func isOnlyAnnounced(_ inode: Inode) throws -> Bool {
+    guard inode.content == .remote, let shown = try engine.shownContent(inode) else { return false }
+    return shown.manifest == nil
   }
 
   private func show(

@@ -90,22 +90,18 @@ extension ContainerSync {
     return hasMoved ? .again : .waiting
   }
 
-  /// The items in which the trees differ, each as it is in all three.
+  /// The items in which the trees differ, each as it is in all three, at one moment.
   private func gather() throws(Errno) -> [ItemID: ItemTrees] {
-    let catalog = coordinator.catalog
     var result: [ItemID: ItemTrees] = [:]
-    for id in try catalog.differing() {
-      var trees = ItemTrees(
-        base: try catalog.base(id), remote: try catalog.remote(id),
-        stamp: try catalog.dirtyStamp(id))
-      if let item = try catalog.local(id) {
+    for (id, item) in try coordinator.catalog.differences() {
+      var trees = ItemTrees(base: item.base, remote: item.remote, stamp: item.stamp)
+      if let local = item.local {
         trees.local = LocalSide(
-          record: item.record, size: item.inode.size,
-          edited: item.isEdited ? edited(item) : nil,
-          stamp: item.stamp,
-          isBusy: coordinator.isOpenForWriting(item.inode.number)
-            || (damaged[id] != nil && damaged[id] == trees.remote?.content?.id))
-        trees.stamp = item.stamp
+          record: local.record, size: local.inode.size,
+          edited: local.isEdited ? edited(local) : nil,
+          stamp: local.stamp,
+          isBusy: coordinator.isOpenForWriting(local.inode.number)
+            || (damaged[id] != nil && damaged[id] == item.remote?.content?.id))
       }
       result[id] = trees
     }

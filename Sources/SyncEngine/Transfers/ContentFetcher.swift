@@ -36,7 +36,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   package init(
     coordinator: ContainerCoordinator, remote: any RemoteContent,
-    pendingLimit: Duration = .seconds(30), answerLimit: Duration = .seconds(60)
+    pendingLimit: Duration = .seconds(60), answerLimit: Duration = .seconds(60)
   ) {
     self.coordinator = coordinator
     self.remote = remote
@@ -138,6 +138,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
           }
           pump(number)
           return
+        case .neverSent: throw FetchFailure.neverSent
         case .pending:
           // The saving device made the item known before its content was up.
           guard remote.isReachable else { throw FetchFailure.offline }
@@ -154,6 +155,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   private enum Found {
     case local
     case pending
+    case neverSent
     case ready(DownloadJob.Source)
   }
 
@@ -164,7 +166,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
       guard let version = try coordinator.catalog.shownContent(of: number) else {
         throw Errno.ioError
       }
-      guard let manifest = version.manifest else { return .pending }
+      guard let manifest = version.manifest else {
+        // What is gone from the log is sent by nobody.
+        return inode.isOrphan ? .neverSent : .pending
+      }
       let key = ContentKey(item: inode.item, generation: inode.generation)
       let partial = try coordinator.content.partial(key, size: manifest.size)
       var offsets: [UInt64] = []

@@ -1,0 +1,57 @@
+package import Model
+package import SystemPackage
+
+/// One item in the three trees. Nil: it is not in that tree.
+package struct ItemDifference: Sendable {
+  package var local: LocalItem?
+  package var base: ItemRecord?
+  package var remote: ItemRecord?
+  /// The mark of the newest change here that the log does not have.
+  package var stamp: UInt64?
+}
+
+extension ContainerCatalog {
+  /// So few items are read again without letting requests in between.
+  private static let lastPass = 64
+  /// When programs change things as fast as they are read here, requests wait for one pass.
+  private static let passLimit = 12
+
+  /// The items in which the trees differ, all of them as they were at one moment: a plan that is made
+  /// of a directory from after its removal and of a file in it from before fits no tree.
+  ///
+  /// Requests are not held up meanwhile. Items are read one by one, and what changed in that time is
+  /// read again, until so little is left that it can be read in one go.
+  package func differences() throws(Errno) -> [ItemID: ItemDifference] {
+    defer { engine.withLock { $0.touched = nil } }
+    var left = try changeLazily { engine in
+      engine.touched = []
+      return try engine.differing()
+    }
+    var result: [ItemID: ItemDifference] = [:]
+    var pass = 0
+    while true {
+      for item in left { result[item] = try run { try $0.difference(item) } }
+      pass += 1
+      left = try run { engine in
+        let touched = engine.touched ?? []
+        engine.touched = []
+        guard touched.count <= Self.lastPass || pass >= Self.passLimit else {
+          return Array(touched)
+        }
+        for item in touched { result[item] = try engine.difference(item) }
+        return []
+      }
+      if left.isEmpty { break }
+    }
+    return result.filter { $1.stamp != nil || $1.base != $1.remote }
+  }
+}
+
+extension Engine {
+  fileprivate func difference(_ item: ItemID) throws -> ItemDifference {
+    let local = try local(item)
+    return ItemDifference(
+      local: local, base: try base(item), remote: try remote(item),
+      stamp: try local?.stamp ?? stamp(item))
+  }
+}
