@@ -69,8 +69,8 @@ package final class ContainerFileSystem: Sendable {
     of inode: Catalog.Inode, readAt moment: UInt64, _ open: OpenContent?
   ) -> FileStatus {
     if let open {
-      let (current, isChanging) = open.current(inode)
-      return FileStatus(inode: current, blocks: open.blocks(), isChanging: isChanging)
+      let (current, blocks, isChanging) = open.current(inode)
+      return FileStatus(inode: current, blocks: blocks, isChanging: isChanging)
     }
     // After the content was found to be closed: only then is it sure what was closed before.
     let inode = self.moment == moment ? inode : (try? catalog.inode(inode.number)) ?? inode

@@ -146,12 +146,12 @@ extension OpenContent {
       do throws(Errno) {
         // In this order: what was written before there was no writer is seen.
         let isWritten = try watch.file.hasWriter()
-        try look(&state, isLast: !isWritten)
+        let stamp = try look(&state, isLast: !isWritten)
         guard !isWritten else { return false }
+        noteBlocks(stamp?.blocks, &state)
       } catch {
         return false
       }
-      noteBlocks(of: watch.file, &state)
       state.kernel.watch = nil
       return true
     }
@@ -172,15 +172,16 @@ extension OpenContent {
 
   // MARK: The row
 
-  /// The inode as it is now, given as its row was a moment ago; and whether the kernel may change it
-  /// any moment.
-  func current(_ inode: Inode) -> (inode: Inode, isChanging: Bool) {
-    state.withLock { state in
+  /// The inode as it is now, given as its row was a moment ago; the 512-byte blocks of what is here; and
+  /// whether the kernel may change both any moment.
+  func current(_ inode: Inode) -> (inode: Inode, blocks: UInt64, isChanging: Bool) {
+    let (now, seen, isChanging) = state.withLock { state in
       let isChanging = state.kernel.watch != nil
-      if isChanging { _ = try? look(&state) }
+      let stamp = isChanging ? try? look(&state) : nil
       // Read again in every case: as it was given it may be from before somebody else looked.
-      return ((try? catalog.inode(number)) ?? inode, isChanging)
+      return ((try? catalog.inode(number)) ?? inode, stamp?.blocks, isChanging)
     }
+    return (now, seen ?? blocks(), isChanging)
   }
 
   /// Brings the row up to date with what the kernel wrote. Set-user-ID bits are none of it: before a
@@ -189,19 +190,19 @@ extension OpenContent {
     try state.withLock { (state) throws(Errno) in _ = try look(&state) }
   }
 
-  @discardableResult
+  /// Gives the file as it is; nil when the kernel cannot have written to it.
   private func look(
     _ state: inout State, isLast: Bool = false
-  ) throws(Errno) -> Bool {
-    guard let watch = state.kernel.watch else { return false }
+  ) throws(Errno) -> FileStamp? {
+    guard let watch = state.kernel.watch else { return nil }
     let stamp = FileStamp(try watch.file.status())
     if stamp == watch.seen {
       guard isLast, watch.mayHaveMissed, try catalog.inode(number).version != nil else {
-        return false
+        return stamp
       }
     }
     try note(stamp, &state)
-    return true
+    return stamp
   }
 
   private func note(

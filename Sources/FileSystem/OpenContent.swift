@@ -223,7 +223,7 @@ final class OpenContent: Sendable {
     state.withLock { state in
       state.writers -= 1
       guard state.writers == 0 else { return }
-      if let file = state.writer { noteBlocks(of: file, &state) }
+      if let file = state.writer { noteBlocks(try? file.blocks(), &state) }
       state.writer = nil
       guard state.isMarked else { return }
       state.isMarked = false
@@ -235,8 +235,7 @@ final class OpenContent: Sendable {
   /// At the end of all writing the row has to say what the file takes on the disk, for from then on
   /// the row is what is asked. A write that failed half-way may have changed it unnoted, and so may
   /// the local file system by itself.
-  func noteBlocks(of file: OpenFile, _ state: inout State) {
-    let blocks = try? file.blocks()
+  func noteBlocks(_ blocks: UInt64?, _ state: inout State) {
     if let blocks, blocks == state.blocks { return }
     try? catalog.noteBlocks(state.key, of: number, blocks)
     state.blocks = blocks

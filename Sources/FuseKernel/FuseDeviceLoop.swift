@@ -19,6 +19,9 @@ final class FuseDeviceLoop: @unchecked Sendable {
   /// So long after the last request processors may sleep again, in milliseconds.
   private static let calm: Int32 = 3
   private static let tick = 2
+  /// Up to this many nanoseconds others wait for the disk as well as they would for another thread to
+  /// wake. If for once it takes longer the watch sees to it.
+  private static let shortDiskTime: UInt64 = 200_000
 
   private let session: OpaquePointer
   private let device: Int32
@@ -32,6 +35,8 @@ final class FuseDeviceLoop: @unchecked Sendable {
   /// Closed while there was no request for some ticks: the watch sleeps.
   private let activity = Gate()
   private let isWatched = Atomic<Bool>(false)
+  /// What requests that wait for the disk took lately, in nanoseconds. A disk counts as slow at first.
+  private let diskTime = Atomic<UInt64>(4_000_000)
   /// How often requests came within the window lately, 0...8. The reader's alone, as is `burst`.
   private var eagerness = 4
   /// Requests since processors were last allowed to sleep.
@@ -76,12 +81,27 @@ final class FuseDeviceLoop: @unchecked Sendable {
         }
         role.begin(thread)
         if !isWatched.load(ordering: .relaxed) { beWatched() }
-        if FuseRequestCost.isLong(buffer) { role.pass(role.seen) }
-        fuse_session_process_buf(session, &buffer)
+        handle(&buffer)
       } while role.finish(thread)
     }
     free(buffer.mem)
     leave()
+  }
+
+  private func handle(_ buffer: inout fuse_buf) {
+    switch FuseRequestCost(buffer) {
+    case .short: fuse_session_process_buf(session, &buffer)
+    case .long:
+      role.pass(role.seen)
+      fuse_session_process_buf(session, &buffer)
+    case .disk:
+      let usual = diskTime.load(ordering: .relaxed)
+      if usual > Self.shortDiskTime { role.pass(role.seen) }
+      let start = monotonicNanoseconds()
+      fuse_session_process_buf(session, &buffer)
+      // Threads may overwrite each other's: it is an estimate.
+      diskTime.store((usual * 7 + monotonicNanoseconds() - start) / 8, ordering: .relaxed)
+    }
   }
 
   private func leave() {
@@ -169,25 +189,35 @@ final class FuseDeviceLoop: @unchecked Sendable {
 
 /// What is known of a request before it is handled.
 enum FuseRequestCost {
+  case short
+  /// It copies much: another thread is better woken to read meanwhile.
+  case long
+  /// It waits for the disk.
+  case disk
+
   /// What a thread can copy while another is being woken.
   private static let most = 64 << 10
 
-  /// It waits for the disk, or copies much: another thread is better woken to read meanwhile.
-  static func isLong(_ buffer: fuse_buf) -> Bool {
+  init(_ buffer: fuse_buf) {
     guard buffer.flags.rawValue & FUSE_BUF_IS_FD.rawValue == 0, let memory = buffer.mem else {
-      return true
+      self = .long
+      return
     }
     let header = memory.load(as: fuse_in_header.self)
     switch fuse_opcode(rawValue: header.opcode) {
-    case FUSE_FSYNC, FUSE_FSYNCDIR, FUSE_COPY_FILE_RANGE, FUSE_FALLOCATE: return true
-    case FUSE_WRITE: return header.len > most
+    case FUSE_FSYNC, FUSE_FSYNCDIR: self = .disk
+    case FUSE_COPY_FILE_RANGE, FUSE_FALLOCATE: self = .long
+    case FUSE_WRITE: self = header.len > Self.most ? .long : .short
     case FUSE_READ:
       guard buffer.size >= MemoryLayout<fuse_in_header>.size + MemoryLayout<fuse_read_in>.size
-      else { return false }
+      else {
+        self = .short
+        return
+      }
       let read = memory.load(
         fromByteOffset: MemoryLayout<fuse_in_header>.size, as: fuse_read_in.self)
-      return read.size > most
-    default: return false
+      self = read.size > Self.most ? .long : .short
+    default: self = .short
     }
   }
 }
