@@ -67,6 +67,14 @@ package struct DirectoryEntry: Sendable {
   package let inode: Inode
 }
 
+/// A `DirectoryEntry` for who wants to know no more than what kind of thing has the name.
+package struct NameEntry: Sendable {
+  package let offset: Int64
+  package let name: ItemName
+  package let number: InodeNumber
+  package let kind: ItemKind
+}
+
 /// Source: setxattr(2).
 package enum AttributeMode: Sendable {
   case createOrReplace

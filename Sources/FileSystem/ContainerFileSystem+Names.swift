@@ -85,26 +85,56 @@ extension ContainerFileSystem {
   package func list(_ number: InodeNumber, from offset: UInt64, limit: Int) throws(Errno)
     -> [ListedName]
   {
-    let directory = try inode(number)
-    guard directory.kind == .directory else { throw Errno.notDirectory }
-    var result: [ListedName] = []
-    if offset < Self.dotOffset {
-      result.append(
-        ListedName(name: [0x2E], inode: directory, offset: Self.dotOffset, isDot: true))
+    var result = try dots(of: number, from: offset).map { dot in
+      ListedName(name: dot.name, inode: dot.inode, offset: dot.offset, isDot: true)
     }
-    if offset < Self.dotDotOffset {
-      let above = try catalog.parent(of: number).flatMap { try? catalog.inode($0) } ?? directory
-      result.append(
-        ListedName(name: [0x2E, 0x2E], inode: above, offset: Self.dotDotOffset, isDot: true))
-    }
-    // The catalog's offsets begin above these two.
-    let after = offset <= Self.dotDotOffset ? 0 : Int64(clamping: offset)
-    for entry in try catalog.readDirectory(number, after: after, limit: max(1, limit)) {
+    for entry in try catalog.readDirectory(
+      number, after: Self.catalogOffset(offset), limit: max(1, limit))
+    {
       result.append(
         ListedName(
           name: entry.name.bytes, inode: entry.inode, offset: UInt64(entry.offset), isDot: false))
     }
     return result
+  }
+
+  /// `list`, of which nothing is remembered.
+  package func listNames(_ number: InodeNumber, from offset: UInt64, limit: Int) throws(Errno)
+    -> [BareName]
+  {
+    var result = try dots(of: number, from: offset).map { dot in
+      BareName(
+        name: dot.name, number: dot.inode.number, kind: .directory, offset: dot.offset,
+        isDot: true)
+    }
+    for entry in try catalog.readNames(
+      number, after: Self.catalogOffset(offset), limit: max(1, limit))
+    {
+      result.append(
+        BareName(
+          name: entry.name.bytes, number: entry.number, kind: entry.kind,
+          offset: UInt64(entry.offset), isDot: false))
+    }
+    return result
+  }
+
+  private func dots(of number: InodeNumber, from offset: UInt64) throws(Errno) -> [(
+    name: [UInt8], inode: Inode, offset: UInt64
+  )] {
+    let directory = try inode(number)
+    guard directory.kind == .directory else { throw Errno.notDirectory }
+    var result: [(name: [UInt8], inode: Inode, offset: UInt64)] = []
+    if offset < Self.dotOffset { result.append(([0x2E], directory, Self.dotOffset)) }
+    if offset < Self.dotDotOffset {
+      let above = try catalog.parent(of: number).flatMap { try? catalog.inode($0) } ?? directory
+      result.append(([0x2E, 0x2E], above, Self.dotDotOffset))
+    }
+    return result
+  }
+
+  /// The catalog's offsets begin above those of the dots.
+  private static func catalogOffset(_ offset: UInt64) -> Int64 {
+    offset <= dotDotOffset ? 0 : Int64(clamping: offset)
   }
 
   private static var dotOffset: UInt64 { 1 }

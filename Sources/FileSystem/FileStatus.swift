@@ -64,6 +64,15 @@ package struct ListedName: Sendable {
   package let isDot: Bool
 }
 
+/// A `ListedName` for who wants to know no more than what kind of thing has the name.
+package struct BareName: Sendable {
+  package let name: [UInt8]
+  package let number: InodeNumber
+  package let kind: ItemKind
+  package let offset: UInt64
+  package let isDot: Bool
+}
+
 /// What `setattr` changes; nil leaves as is.
 package struct StatusChanges: Sendable {
   package enum Time: Sendable {

@@ -4,7 +4,7 @@ internal import Glibc
 /// The entries of one READDIR or READDIRPLUS answer, as many as fit.
 package struct FuseDirectoryBuffer: ~Copyable {
   let start: UnsafeMutablePointer<CChar>
-  let capacity: Int
+  package let capacity: Int
   private(set) var used = 0
 
   package init(capacity: Int) {
@@ -39,8 +39,10 @@ package struct FuseDirectoryBuffer: ~Copyable {
   ) -> Bool {
     let room = capacity - used
     let place = start + used
-    let needed = (name + [0]).withUnsafeBytes { bytes in
-      body(place, room, bytes.baseAddress?.assumingMemoryBound(to: CChar.self))
+    let needed = withUnsafeTemporaryAllocation(of: CChar.self, capacity: name.count + 1) { text in
+      for (index, byte) in name.enumerated() { text[index] = CChar(bitPattern: byte) }
+      text[name.count] = 0
+      return body(place, room, text.baseAddress)
     }
     guard needed <= room else { return false }
     used += needed

@@ -28,8 +28,9 @@ package struct FuseAttributes: Sendable {
   package var changed: Int64
 
   package init(
-    node: UInt64, mode: UInt32, linkCount: UInt64, user: UInt32, group: UInt32, device: UInt64,
-    size: UInt64, blocks: UInt64, accessed: Int64, modified: Int64, changed: Int64
+    node: UInt64, mode: UInt32, linkCount: UInt64 = 0, user: UInt32 = 0, group: UInt32 = 0,
+    device: UInt64 = 0, size: UInt64 = 0, blocks: UInt64 = 0, accessed: Int64 = 0,
+    modified: Int64 = 0, changed: Int64 = 0
   ) {
     self.node = node
     self.mode = mode

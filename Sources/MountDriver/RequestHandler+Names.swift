@@ -12,6 +12,7 @@ extension RequestHandler {
       return reply.fail(error)
     }
     if let found {
+      if found.inode.kind != .directory { habits.looked(reply.caller.process, in: parent) }
       reply.entry(entry(found))
     } else {
       reply.noEntry(timeout: Self.timeout)
@@ -130,22 +131,31 @@ extension RequestHandler {
     node: UInt64, handle: UInt64, offset: UInt64, size: Int, withEntries: Bool,
     reply: consuming FuseReply<DirectoryAnswer>
   ) {
-    // An entry takes at least this much, so that no more are asked for than can fit.
-    let limit = size / (withEntries ? 160 : 32) + 1
-    let moment = fileSystem.moment
-    let names: [ListedName]
+    // Where reading goes on, something was looked at: otherwise the kernel asks for names alone.
+    let looks = withEntries && (habits.begins(reply.caller.process, node) || offset > 0)
+    var buffer = FuseDirectoryBuffer(capacity: size)
     do throws(Errno) {
-      names = try fileSystem.list(InodeNumber(node), from: offset, limit: limit)
+      if looks {
+        try addEntries(of: InodeNumber(node), from: offset, to: &buffer)
+      } else {
+        try addNames(of: InodeNumber(node), from: offset, withEntries: withEntries, to: &buffer)
+      }
     } catch {
       return reply.fail(error)
     }
-    var buffer = FuseDirectoryBuffer(capacity: size)
-    for item in names {
-      guard withEntries else {
-        let brief = FileStatus(inode: item.inode, blocks: 0)
-        if buffer.add(item.name, attributes: attributes(brief), offset: item.offset) { continue }
-        break
-      }
+    reply.entries(buffer)
+  }
+
+  // An entry takes at least this much, so that no more are asked for than can fit.
+  private static let leastName = 32
+  private static let leastEntry = 160
+
+  private func addEntries(
+    of node: InodeNumber, from offset: UInt64, to buffer: inout FuseDirectoryBuffer
+  ) throws(Errno) {
+    let moment = fileSystem.moment
+    let limit = buffer.capacity / Self.leastEntry + 1
+    for item in try fileSystem.list(node, from: offset, limit: limit) {
       guard !item.isDot else {
         // The kernel takes no attributes from these two, and does not count them.
         var entry = entry(FileStatus(inode: item.inode, blocks: 0))
@@ -160,7 +170,35 @@ extension RequestHandler {
         break
       }
     }
-    reply.entries(buffer)
+  }
+
+  /// Names and types. `withEntries`: in the form of entries, and directories with all there is of them,
+  /// since who lists a tree goes on into them.
+  private func addNames(
+    of node: InodeNumber, from offset: UInt64, withEntries: Bool,
+    to buffer: inout FuseDirectoryBuffer
+  ) throws(Errno) {
+    let moment = fileSystem.moment
+    let limit = buffer.capacity / (withEntries ? Self.leastEntry : Self.leastName) + 1
+    for item in try fileSystem.listNames(node, from: offset, limit: limit) {
+      let attributes = FuseAttributes(node: item.number.rawValue, mode: Self.type(item.kind))
+      if !withEntries {
+        guard buffer.add(item.name, attributes: attributes, offset: item.offset) else { break }
+      } else if item.kind == .directory, !item.isDot,
+        let status = try? fileSystem.status(item.number)
+      {
+        let entry = entry(fileSystem.remembered(status.inode, readAt: moment))
+        guard buffer.add(item.name, entry: entry, offset: item.offset) else {
+          fileSystem.forget(item.number, count: 1)
+          break
+        }
+      } else {
+        // Node 0: for the kernel this is no lookup.
+        let entry = FuseEntry(
+          node: 0, attributes: attributes, attributeTimeout: 0, nameTimeout: 0)
+        guard buffer.add(item.name, entry: entry, offset: item.offset) else { break }
+      }
+    }
   }
 
   func releaseDirectory(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {

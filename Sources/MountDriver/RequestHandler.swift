@@ -13,6 +13,7 @@ final class RequestHandler: Sendable {
   private let logger: @Sendable (String) -> Void
   private let notifier = Lock<FuseNotifier?>(nil)
   let passthrough: Passthrough
+  let habits = ListingHabits()
 
   init(
     _ fileSystem: ContainerFileSystem, options: MountOptions, passthrough: Passthrough,
@@ -45,22 +46,24 @@ final class RequestHandler: Sendable {
 extension RequestHandler {
   func attributes(_ status: FileStatus) -> FuseAttributes {
     let inode = status.inode
-    let type: UInt32 =
-      switch inode.kind {
-      case .file: S_IFREG
-      case .directory: S_IFDIR
-      case .symbolicLink: S_IFLNK
-      case .fifo: S_IFIFO
-      case .socket: S_IFSOCK
-      case .characterDevice: S_IFCHR
-      case .blockDevice: S_IFBLK
-      }
     return FuseAttributes(
-      node: inode.number.rawValue, mode: type | UInt32(inode.mode & 0o7777),
+      node: inode.number.rawValue, mode: Self.type(inode.kind) | UInt32(inode.mode & 0o7777),
       linkCount: UInt64(inode.linkCount), user: inode.owner, group: inode.group,
       device: inode.device, size: status.size, blocks: status.blocks,
       accessed: inode.accessed.nanoseconds, modified: inode.modified.nanoseconds,
       changed: inode.changed.nanoseconds)
+  }
+
+  static func type(_ kind: ItemKind) -> UInt32 {
+    switch kind {
+    case .file: S_IFREG
+    case .directory: S_IFDIR
+    case .symbolicLink: S_IFLNK
+    case .fifo: S_IFIFO
+    case .socket: S_IFSOCK
+    case .characterDevice: S_IFCHR
+    case .blockDevice: S_IFBLK
+    }
   }
 
   func entry(_ status: FileStatus) -> FuseEntry {

@@ -182,6 +182,11 @@ private final class ReferenceTree {
   ) throws {
     let entries = try catalog.readDirectory(number, after: 0, limit: 1000)
     #expect(entries.map(\.name).sorted() == node.children.keys.sorted())
+    let names = try catalog.readNames(number, after: 0, limit: 1000)
+    #expect(names.map(\.name) == entries.map(\.name))
+    #expect(names.map(\.offset) == entries.map(\.offset))
+    #expect(names.map(\.number) == entries.map(\.inode.number))
+    #expect(names.map(\.kind) == entries.map(\.inode.kind))
     let directories = node.children.values.filter(\.isDirectory).count
     #expect(try catalog.inode(number).linkCount == UInt32(2 + directories))
     for entry in entries {

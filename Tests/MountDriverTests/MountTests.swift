@@ -56,6 +56,20 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
+  /// Whether a program goes on to look at what it lists, or not, it is told the same.
+  @Test(arguments: Transport.available)
+  func namesAreListedWithTheRightTypesAndNumbers(transport: Transport) async throws {
+    let mounted = try Mounted(over: transport)
+    try await expect(
+      """
+      for d in a b c; do mkdir $d $d/inner; mkfifo $d/fifo; ln -s target $d/link; for i in $(seq 300); do : > $d/f$i; done; done
+      for d in a b c; do ls -aiU1 $d | sed 's/^ *//' | sort > ../listed; (cd $d; stat -c '%i %n' . .. * | sort) > ../seen; diff ../listed ../seen; done
+      find . -type f | wc -l; find . -type d | wc -l; find . -type l | wc -l; find . -type p | wc -l
+      find . -type f -size 0 -links 1 | wc -l; ls -lR | grep -c '^-'
+      """, in: mounted, prints: "900\n8\n3\n3\n900\n900\n")
+    try mounted.mount.unmount()
+  }
+
   @Test(arguments: Transport.available)
   func gitWorks(transport: Transport) async throws {
     let mounted = try Mounted(over: transport)

@@ -77,6 +77,17 @@ extension ContainerCatalog {
     }
   }
 
+  /// The same entries, without their inodes.
+  package func readNames(_ number: InodeNumber, after: Int64, limit: Int) throws(Errno)
+    -> [NameEntry]
+  {
+    flushAhead { $0.mustSettle(toList: number) }
+    return try run { engine in
+      guard try engine.inode(number).kind == .directory else { throw Errno.notDirectory }
+      return try engine.readNames(number, after: after, limit: limit)
+    }
+  }
+
   /// The directory that an inode's first name is in; nil for the root and for orphans.
   package func parent(of number: InodeNumber) throws(Errno) -> InodeNumber? {
     try optional { engine in

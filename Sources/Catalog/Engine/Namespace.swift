@@ -120,6 +120,26 @@ extension Engine {
     return Array(found.prefix(limit))
   }
 
+  /// `readDirectory`, without what costs most: whole rows.
+  func readNames(_ number: InodeNumber, after: Int64, limit: Int) throws -> [NameEntry] {
+    guard layers(number).isEmpty else {
+      return try readDirectory(number, after: after, limit: limit).map {
+        NameEntry(
+          offset: $0.offset, name: $0.name, number: $0.inode.number, kind: $0.inode.kind)
+      }
+    }
+    // That of a row does not change, whatever memory knows of it.
+    return try read { db in
+      try queries.readNames.all(db, number.column, after, Int64(limit)) { row in
+        guard let kind = ItemKind(rawValue: row.small(3)) else {
+          throw CatalogDamage("an inode's kind is unknown")
+        }
+        return NameEntry(
+          offset: row.integer(0), name: try row.name(1), number: row.number(2), kind: kind)
+      }
+    }
+  }
+
   func mustSettle(toList number: InodeNumber) -> Bool {
     layers(number).reduce(0) { $0 + $1.count } > Self.mergeLimit
   }

@@ -126,6 +126,11 @@ struct Queries {
     SELECT e.id, e.name, \(inodeColumns) FROM entry e JOIN inode i ON i.ino = e.child \
     WHERE e.parent = ? AND e.id > ? ORDER BY e.id LIMIT ?
     """)
+  let readNames = Query(
+    """
+    SELECT e.id, e.name, i.ino, i.kind FROM entry e JOIN inode i ON i.ino = e.child \
+    WHERE e.parent = ? AND e.id > ? ORDER BY e.id LIMIT ?
+    """)
 
   let attribute = Query("SELECT value FROM xattr WHERE ino = ? AND name = ?")
   let attributes = Query("SELECT name, value FROM xattr WHERE ino = ? ORDER BY name")
