@@ -41,6 +41,24 @@ import Testing
     #expect(try fixture.isSound())
   }
 
+  @Test func whatIsRememberedOfDeletionsOutlivesTheCatalog() throws {
+    #expect(try catalog.deletionRecord() == DeletionRecord())
+    var written = DeletionRecord()
+    written.window = DeletionRecord.Window(
+      began: Timestamp(nanoseconds: 1_700_000_000_123_456_789), items: 5, removed: 3)
+    written.isHeld = true
+    written.confirmed = 3 << 32 | 1
+    written.confirmedUntil = Timestamp(nanoseconds: -1)
+    written.restoring = .max
+    try catalog.setDeletionRecord(written)
+    #expect(try catalog.deletionRecord() == written)
+    try fixture.reopen()
+    #expect(try catalog.deletionRecord() == written)
+    let items = try catalog.loggedItemCount()
+    try fixture.folded([record(.random(), .file, "file")])
+    #expect(try catalog.loggedItemCount() == items + 1)
+  }
+
   @Test func aSegmentThatMakesNoTreeIsRefusedWhole() throws {
     let folder = record(.random(), .directory, "folder")
     let inner = record(.random(), .directory, "inner", in: folder.id)

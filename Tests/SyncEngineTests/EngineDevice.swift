@@ -23,15 +23,19 @@ final class EngineDevice: Sendable {
 
   static let container = try! ContainerID("iCloud.org.example.engine")
 
-  init(store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand) throws {
-    directory = "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
+  /// `former`: a stopped device of which this one is the next life.
+  init(
+    store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand,
+    settings: SyncSettings = SyncSettings(), after former: EngineDevice? = nil
+  ) throws {
+    directory = former?.directory ?? "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
     try Files.makeDirectories(directory)
     catalog = try ContainerCatalog(
       path: directory + "/catalog.sqlite", owner: getuid(), group: getgid(), clock: SystemClock())
     content = try ContentFiles(directory: directory + "/content")
     coordinator = ContainerCoordinator(
       container: Self.container, catalog: catalog, content: content)
-    id = .random()
+    id = former?.id ?? .random()
     let device = id
     let offline = OfflineSwitch()
     self.offline = offline
@@ -47,12 +51,17 @@ final class EngineDevice: Sendable {
           store: gated, secret: secret, createIfMissing: true)
         return try await account.createContainer(
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
-      }, device: id, policy: policy, logger: logger)
+      }, device: id, policy: policy, settings: settings, logger: logger)
+  }
+
+  /// Leaves what it has for a next life.
+  func stop() async {
+    await sync.stop()
+    try? catalog.close()
   }
 
   func end() async {
-    await sync.stop()
-    try? catalog.close()
+    await stop()
     try? Files.removeTree(directory)
   }
 

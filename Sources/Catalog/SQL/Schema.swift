@@ -152,6 +152,7 @@ struct Queries {
   let remote = Query("SELECT record, applied, same FROM remote WHERE item = ?")
   let setRemote = Query(
     "INSERT OR REPLACE INTO remote (item, record, applied, same) VALUES (?, ?, ?, ?)")
+  let remoteCount = Query("SELECT COUNT(*) FROM remote")
   let deleteRemote = Query("DELETE FROM remote WHERE item = ?")
   let differing = Query(
     "SELECT item FROM dirty UNION SELECT item FROM remote WHERE same = 0 ORDER BY item")

@@ -46,6 +46,7 @@ extension ContainerSync {
       }
       guard !segments.isEmpty else { return }
       for segment in segments {
+        if segment.device == device { try noteUnacknowledged(segment.changes.removals) }
         try local { () throws(Errno) in
           try coordinator.catalog.fold(segment.changes, to: segment.position)
         }
@@ -63,6 +64,7 @@ extension ContainerSync {
       unannounced = []
       staged = [:]
       dropStagings(except: [])
+      try deletionsEnded()
       return .settled
     }
     let planner = Planner(
@@ -74,13 +76,16 @@ extension ContainerSync {
       \(plan.removals.count) removals; \(plan.uploads.count) uploads; \(plan.deferred.count) wait
       """)
 
+    if try restoreRemoved(plan) { return .again }
     guard let replacements = try await stageReplacements(plan, remote) else { return .again }
     if !plan.local.isEmpty {
       guard try await apply(plan, replacements) else { return .again }
       if plan.isPreliminary { return .again }
     }
     if !plan.upserts.isEmpty || !plan.removals.isEmpty || !plan.versions.isEmpty {
+      let judged = try judgeDeletions(plan)
       guard try await commit(plan, to: remote, after: position) else { return .again }
+      try noteDeletions(judged)
     }
     if !plan.uploads.isEmpty, try await upload(plan.uploads, to: remote) { return .again }
     let left = try local { () throws(Errno) in try coordinator.catalog.differing() }

@@ -34,6 +34,8 @@ package actor ContainerSync {
   var stagings: [ItemID: Staging] = [:]
   /// Versions that are damaged in the backend: left alone until they change or someone asks again.
   var damaged: [ItemID: VersionID] = [:]
+  /// What the catalog has of it, once it was asked.
+  var knownDeletions: DeletionRecord?
   var cycle: Task<CycleResult, Never>?
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
@@ -202,6 +204,9 @@ package actor ContainerSync {
         signals.lookLater(after: .seconds(2))
       case .failed(.offline), .failed(.stopped):
         break
+      case .failed(.held):
+        // The user's word, a change here and one elsewhere each wake it; trying again does nothing.
+        retry = .seconds(1)
       case .failed:
         signals.lookLater(after: retry)
         retry = min(retry * 2, .seconds(60))

@@ -7,6 +7,8 @@ enum CycleFailure: Error {
   case remote(RemoteError)
   /// Of this device; the text says what happened.
   case local(String)
+  /// A mass deletion waits for the user; the text says what to do.
+  case held(String)
   case cancelled
 
   var asSyncFailure: SyncFailure {
@@ -15,6 +17,7 @@ enum CycleFailure: Error {
     case .remote(.cancelled), .cancelled: .stopped
     case .remote(let error): .failed(error.description)
     case .local(let text): .failed(text)
+    case .held(let text): .held(text)
     }
   }
 }

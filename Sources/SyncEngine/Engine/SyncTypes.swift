@@ -14,14 +14,17 @@ package struct SyncSettings: Sendable {
   package var longestWait: Duration
   /// How often the log is looked at when nothing tells of news.
   package var poll: Duration
+  /// How much is removed from other devices without asking.
+  package var deletions: DeletionGuard
 
   package init(
     debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),
-    poll: Duration = .seconds(20)
+    poll: Duration = .seconds(20), deletions: DeletionGuard = DeletionGuard()
   ) {
     self.debounce = debounce
     self.longestWait = longestWait
     self.poll = poll
+    self.deletions = deletions
   }
 }
 
@@ -45,13 +48,15 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
   case timedOut(String)
   /// The backend or the local disk; the text says what happened and what to do.
   case failed(String)
+  /// The user is to decide about a mass deletion; the text says how.
+  case held(String)
   case stopped
 
   package var description: String {
     switch self {
     case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
     case .timedOut(let what): "timed out: \(what)"
-    case .failed(let text): text
+    case .failed(let text), .held(let text): text
     case .stopped: "the container is being closed"
     }
   }

@@ -1,0 +1,101 @@
+package import Catalog
+package import Model
+
+/// Whether this device may remove what it is about to remove from all others, or asks first.
+///
+/// Pure. It asks when the removals are more than `least` and more than `share` of the container,
+/// either in one plan, or within an hour from the first of them: the removal of a large tree takes
+/// longer than a cycle. Within the hour only those count that were there when it began; else a
+/// program that makes and removes a small file all day would have to ask in a small container.
+///
+/// Other devices' removals are theirs to ask about.
+package struct DeletionGuard: Sendable, Hashable {
+  /// From 1 on it never asks.
+  package var share: Double
+  package var least: Int
+
+  package static let window = Int64(3600) * 1_000_000_000
+  /// What is removed so soon after a confirmation belongs to it: the `rm` may still be running. Not
+  /// for longer as long as it goes on: something is removed all the time where programs work.
+  package static let grace = Int64(60) * 1_000_000_000
+
+  package init(share: Double = 0.5, least: Int = 100) {
+    self.share = share
+    self.least = least
+  }
+
+  /// An item of the log that is gone here.
+  package struct Removal: Hashable, Sendable {
+    /// The dirty mark that the plan saw.
+    package var stamp: UInt64
+    package var created: Timestamp
+
+    package init(stamp: UInt64, created: Timestamp) {
+      self.stamp = stamp
+      self.created = created
+    }
+  }
+
+  package enum Verdict: Hashable, Sendable {
+    /// With what is to be remembered once they are in the log.
+    case goOn(DeletionRecord)
+    case hold(removed: Int, of: Int)
+  }
+
+  /// `items`: how many the log has before these go.
+  package func verdict(
+    on removals: [Removal], after record: DeletionRecord, items: Int, now: Timestamp
+  ) -> Verdict {
+    let asked = removals.filter { !record.hasConfirmed($0.stamp, at: now) }
+    var window =
+      record.window(at: now) ?? DeletionRecord.Window(began: now, items: items, removed: 0)
+    window.removed += asked.count { $0.created <= window.began }
+    let most = max(window.items, items)
+    if isMass(window.removed, of: most), !asked.isEmpty {
+      return .hold(removed: window.removed, of: most)
+    }
+    if isMass(asked.count, of: items) { return .hold(removed: asked.count, of: items) }
+
+    var result = record
+    result.isHeld = false
+    result.window = window.removed > 0 ? window : nil
+    return .goOn(result)
+  }
+
+  private func isMass(_ removed: Int, of items: Int) -> Bool {
+    share < 1 && removed > least && Double(removed) > share * Double(items)
+  }
+}
+
+extension DeletionRecord {
+  /// What is gone with marks up to `stamp` may go, and what follows at once if the user was asked;
+  /// of what comes later nothing is said.
+  package mutating func confirm(upTo stamp: UInt64, at now: Timestamp) {
+    confirmed = stamp
+    confirmedUntil = isHeld ? now.adding(DeletionGuard.grace) : nil
+    isHeld = false
+    window = nil
+  }
+
+  func hasConfirmed(_ stamp: UInt64, at now: Timestamp) -> Bool {
+    // Without a mark nobody knows when it went.
+    if stamp > 0, stamp <= confirmed { return true }
+    guard let until = confirmedUntil else { return false }
+    return now <= until && until <= now.adding(DeletionGuard.grace)
+  }
+
+  /// An hour that is over counts no more, unless the user is being asked: else waiting would be an
+  /// answer. So does one that begins in the future, after the clock was set back.
+  func window(at now: Timestamp) -> Window? {
+    guard let window, !isHeld else { return window }
+    let end = window.began.adding(DeletionGuard.window)
+    return window.began <= now && now <= end ? window : nil
+  }
+}
+
+extension Timestamp {
+  fileprivate func adding(_ interval: Int64) -> Timestamp {
+    let (sum, overflow) = nanoseconds.addingReportingOverflow(interval)
+    return overflow ? self : Timestamp(nanoseconds: sum)
+  }
+}
