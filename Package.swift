@@ -177,7 +177,9 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "DaemonTests",
-      dependencies: ["Daemon", "UbiquityKit", "ControlProtocol", "Platform", logging, system],
+      dependencies: [
+        "Daemon", "SyncEngine", "UbiquityKit", "ControlProtocol", "Platform", logging, system,
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "CommandTests", dependencies: ["ubiquityfs", "ControlProtocol", arguments],

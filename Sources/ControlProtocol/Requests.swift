@@ -129,17 +129,29 @@ package struct PinRequest: Codable, Sendable {
   }
 }
 
+package enum DeletionsDecision: String, Codable, Sendable {
+  /// What is gone here goes everywhere.
+  case confirm
+  /// What is gone here comes back.
+  case restore
+}
+
 package struct SyncRequest: Codable, Sendable {
   /// Only the containers of these; all of them if there are none.
   package var items: [ItemReference]
   package var waits: Bool
   /// Seconds; nil to wait for as long as it takes.
   package var timeout: Double?
+  /// What the user says about deletions that wait for it; nil: nothing.
+  package var deletions: DeletionsDecision?
 
-  package init(items: [ItemReference], waits: Bool, timeout: Double?) {
+  package init(
+    items: [ItemReference], waits: Bool, timeout: Double?, deletions: DeletionsDecision? = nil
+  ) {
     self.items = items
     self.waits = waits
     self.timeout = timeout
+    self.deletions = deletions
   }
 }
 

@@ -231,6 +231,8 @@ extension Configuration {
       settings.debounce = .milliseconds(Int64(debounce * 1000))
       settings.longestWait = max(settings.longestWait, settings.debounce * 4)
     }
+    if let deletionShare { settings.deletions.share = deletionShare }
+    if let deletionMinimum { settings.deletions.least = deletionMinimum }
     return settings
   }
 }

@@ -13,11 +13,15 @@ internal import Yams
 ///       policy: ondemand                 # or greedy; -o policy=
 ///     sync:
 ///       debounce: 2                      # seconds from the last change to the upload
+///       deletionShare: 0.5               # of a container, removed at once: asks; 1: never asks
+///       deletionMinimum: 100             # so many go without asking
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?
   package var policy: String?
   package var debounce: Double?
+  package var deletionShare: Double?
+  package var deletionMinimum: Int?
 
   package init() {}
 
@@ -95,16 +99,32 @@ package struct Configuration: Equatable, Sendable {
       case "sync":
         guard let inner = value.mapping else { throw wrong("`sync` has no keys in it") }
         for (key, value) in inner {
-          guard key.string == "debounce" else {
-            throw wrong("unknown key `sync.\(key.string ?? "?")`; known is `debounce`")
+          switch key.string {
+          case "debounce":
+            guard let seconds = value.float, seconds >= 0, seconds <= 3600 else {
+              throw wrong("`sync.debounce` is no number of seconds from 0 to 3600")
+            }
+            result.debounce = seconds
+          case "deletionShare":
+            guard let share = value.float, share >= 0, share <= 1 else {
+              throw wrong("`sync.deletionShare` is no number from 0 to 1")
+            }
+            result.deletionShare = share
+          case "deletionMinimum":
+            guard let number = value.int, number >= 0 else {
+              throw wrong("`sync.deletionMinimum` is no number of items")
+            }
+            result.deletionMinimum = number
+          default:
+            throw wrong(
+              "unknown key `sync.\(key.string ?? "?")`; known are `debounce`, `deletionShare` and "
+                + "`deletionMinimum`")
           }
-          guard let seconds = value.float, seconds >= 0, seconds <= 3600 else {
-            throw wrong("`sync.debounce` is no number of seconds from 0 to 3600")
-          }
-          result.debounce = seconds
         }
       default:
-        throw wrong("unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce")
+        throw wrong(
+          "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
+            + "sync.deletionShare, sync.deletionMinimum")
       }
     }
     return result

@@ -42,6 +42,7 @@ extension ControlError {
         switch error {
         case .offline: .offline
         case .timedOut: .timedOut
+        case .held: .busy
         default: .failed
         }
       self.init(status, error.description)

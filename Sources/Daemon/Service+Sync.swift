@@ -24,6 +24,9 @@ extension DaemonService {
       throw ControlError(
         .offline, "offline mode is on; turn it off with `ubiquityfs offline off`")
     }
+    if let decision = request.deletions {
+      for session in sessions { try decide(decision, session, connection) }
+    }
     guard request.waits else {
       for session in sessions { session.sync.trigger() }
       return
@@ -34,6 +37,18 @@ extension DaemonService {
     let timeout = request.timeout.map { Duration.milliseconds(Int64($0 * 1000)) }
     let waited = sessions
     try connection.wait { try await Self.wait(for: waited, timeout, connection) }
+  }
+
+  private func decide(
+    _ decision: DeletionsDecision, _ session: ContainerSession, _ connection: ClientConnection
+  ) throws(ControlError) {
+    let sync = session.sync
+    try connection.wait {
+      switch decision {
+      case .confirm: try await sync.confirmDeletions()
+      case .restore: try await sync.restoreDeletions()
+      }
+    }
   }
 
   private static func wait(

@@ -8,6 +8,9 @@ struct SyncCommand: ParsableCommand {
     discussion: """
       With --wait returns when everything written here is in the backend and everything the \
       backend holds is applied here. Content of placeholders is not downloaded.
+
+      When most of a container is removed here at once, its sync pauses until one of \
+      --confirm-deletions and --restore-deletions says what is to become of it.
       """)
 
   @Argument(help: "Only the containers that these are in.", completion: .file())
@@ -15,9 +18,15 @@ struct SyncCommand: ParsableCommand {
   @Flag(help: "Wait until it is done.") var wait = false
   @Option(help: ArgumentHelp("With --wait: give up after this many seconds.", valueName: "s"))
   var timeout: Double?
+  @Flag(help: "Remove from all devices what was removed here.") var confirmDeletions = false
+  @Flag(help: "Bring back here, as placeholders, what was removed here.")
+  var restoreDeletions = false
   @OptionGroup var options: GlobalOptions
 
   func validate() throws {
+    if confirmDeletions, restoreDeletions {
+      throw ValidationError("--confirm-deletions and --restore-deletions exclude each other.")
+    }
     if let timeout, !(timeout >= 0 && timeout < 1e9) {
       throw ValidationError("--timeout takes a number of seconds.")
     }
@@ -27,8 +36,11 @@ struct SyncCommand: ParsableCommand {
     let items = try RawArguments.items(paths)
     let bar = ProgressBar("sync", options: options)
     defer { bar.finish() }
+    let decision: DeletionsDecision? =
+      confirmDeletions ? .confirm : restoreDeletions ? .restore : nil
     let answer = try options.connect().call(
-      Methods.Sync.self, SyncRequest(items: items, waits: wait, timeout: timeout)
+      Methods.Sync.self,
+      SyncRequest(items: items, waits: wait, timeout: timeout, deletions: decision)
     ) { name, line throws(ControlError) in bar.notified(name, line) }
     bar.finish()
     if options.json { try Terminal.printJSON(answer) }

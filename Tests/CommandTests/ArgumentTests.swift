@@ -56,6 +56,11 @@ import Testing
     _ = try parse(UnpinCommand.self, "unpin a")
     let sync = try parse(SyncCommand.self, "sync --wait --timeout 2.5 a")
     #expect(sync.wait && sync.timeout == 2.5 && sync.paths == ["a"])
+    #expect(try parse(SyncCommand.self, "sync --confirm-deletions a").confirmDeletions)
+    #expect(try parse(SyncCommand.self, "sync --restore-deletions --wait").restoreDeletions)
+    #expect(throws: (any Error).self) {
+      try parse(SyncCommand.self, "sync --confirm-deletions --restore-deletions")
+    }
     _ = try parse(OfflineCommand.On.self, "offline on")
     _ = try parse(OfflineCommand.Off.self, "offline off")
     _ = try parse(VersionsCommand.List.self, "versions list a")

@@ -1,6 +1,7 @@
 import ControlProtocol
 import Daemon
 import Platform
+import SyncEngine
 import Testing
 
 @Suite struct ConfigurationTests {
@@ -17,11 +18,15 @@ import Testing
         policy: greedy
       sync:
         debounce: 2.5
+        deletionShare: 0.25
+        deletionMinimum: 20
       """)
     #expect(configuration.state == "/home/me/ubiquity")
     #expect(configuration.logLevel == "debug")
     #expect(configuration.policy == "greedy")
     #expect(configuration.debounce == 2.5)
+    #expect(configuration.syncSettings.deletions == DeletionGuard(share: 0.25, least: 20))
+    #expect(Configuration().syncSettings.deletions == DeletionGuard())
     #expect(try parse("") == Configuration())
     #expect(try parse("# nothing\n") == Configuration())
   }
@@ -30,6 +35,7 @@ import Testing
     ("stat: /x", "stat"), ("mount: {polcy: greedy}", "mount.polcy"), ("sync: {x: 1}", "sync.x"),
     ("mount: {policy: sometimes}", "policy"), ("logLevel: loud", "logLevel"),
     ("sync: {debounce: -1}", "debounce"), ("sync: {debounce: soon}", "debounce"),
+    ("sync: {deletionShare: 1.5}", "deletionShare"), ("sync: {deletionMinimum: -1}", "Minimum"),
     ("state: relative", "state"), ("- a\n- b", "key"), ("a: [", "YAML"), ("mount: greedy", "mount"),
   ])
   func whatIsWrongIsNamed(_ text: String, _ named: String) {

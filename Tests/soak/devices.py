@@ -24,8 +24,13 @@ class Device:
         self.account = account
         self.mountpoint = os.path.join(account.root, "mount-" + name)
         self.documents = os.path.join(self.mountpoint, "Documents")
+        configuration = os.path.join(account.root, name + ".yaml")
+        with open(configuration, "w") as file:
+            # Whole trees come and go, and nobody is there to be asked about it.
+            file.write("sync: {deletionShare: 1}\n")
         self.environment = dict(
-            os.environ, UBIQUITYFS_STATE=os.path.join(account.root, name), LC_ALL="C")
+            os.environ, UBIQUITYFS_STATE=os.path.join(account.root, name),
+            UBIQUITYFS_CONFIG=configuration, LC_ALL="C")
         os.mkdir(self.mountpoint)
         self.run("account", "sign-in", "--device-name", name, "--quiet")
         self.run("mount", "--quiet", CONTAINER, self.mountpoint)
