@@ -146,6 +146,24 @@ package enum Methods {
     package static let name = "versions.resolve"
   }
 
+  package enum ListRemoved: ControlMethod {
+    package typealias Parameters = ItemsRequest
+    package typealias Answer = RemovedReport
+    package static let name = "trash.list"
+  }
+
+  package enum RestoreRemoved: ControlMethod {
+    package typealias Parameters = RestoreRequest
+    package typealias Answer = RemovedReport
+    package static let name = "trash.restore"
+  }
+
+  package enum ForgetRemoved: ControlMethod {
+    package typealias Parameters = ItemsRequest
+    package typealias Answer = Nothing
+    package static let name = "trash.empty"
+  }
+
   package enum Check: ControlMethod {
     package typealias Parameters = CheckRequest
     package typealias Answer = CheckReport

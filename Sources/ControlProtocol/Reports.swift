@@ -281,6 +281,38 @@ package struct VersionsReport: Codable, Sendable {
   package init(versions: [ListedVersion]) { self.versions = versions }
 }
 
+package struct ListedRemoved: Codable, Sendable {
+  package var id: String
+  package var container: String
+  /// In the mount, or from the container's own directory where it is not mounted.
+  package var path: PathBytes
+  package var kind: String
+  package var size: UInt64
+  package var removed: String
+  package var expires: String
+  package var device: String
+
+  package init(
+    id: String, container: String, path: PathBytes, kind: String, size: UInt64, removed: String,
+    expires: String, device: String
+  ) {
+    self.id = id
+    self.container = container
+    self.path = path
+    self.kind = kind
+    self.size = size
+    self.removed = removed
+    self.expires = expires
+    self.device = device
+  }
+}
+
+package struct RemovedReport: Codable, Sendable {
+  package var items: [ListedRemoved]
+
+  package init(items: [ListedRemoved]) { self.items = items }
+}
+
 package struct FoundProblem: Codable, Sendable {
   package var container: String
   package var description: String

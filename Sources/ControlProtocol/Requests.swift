@@ -181,6 +181,18 @@ package struct ResolveRequest: Codable, Sendable {
   }
 }
 
+package struct RestoreRequest: Codable, Sendable {
+  /// As `trash.list` names them.
+  package var identifiers: [String]
+  /// Where they were. Of several that were at one place the one that was removed last.
+  package var items: [ItemReference]
+
+  package init(identifiers: [String], items: [ItemReference]) {
+    self.identifiers = identifiers
+    self.items = items
+  }
+}
+
 package struct CheckRequest: Codable, Sendable {
   package var repair: Bool
 

@@ -233,6 +233,7 @@ extension Configuration {
     }
     if let deletionShare { settings.deletions.share = deletionShare }
     if let deletionMinimum { settings.deletions.least = deletionMinimum }
+    if let keepRemovedDays { settings.keepRemovedDays = keepRemovedDays }
     return settings
   }
 }

@@ -15,6 +15,8 @@ internal import Yams
 ///       debounce: 2                      # seconds from the last change to the upload
 ///       deletionShare: 0.5               # of a container, removed at once: asks; 1: never asks
 ///       deletionMinimum: 100             # so many go without asking
+///     trash:
+///       days: 30                         # how long what was removed can be brought back
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?
@@ -22,6 +24,7 @@ package struct Configuration: Equatable, Sendable {
   package var debounce: Double?
   package var deletionShare: Double?
   package var deletionMinimum: Int?
+  package var keepRemovedDays: Int?
 
   package init() {}
 
@@ -121,10 +124,21 @@ package struct Configuration: Equatable, Sendable {
                 + "`deletionMinimum`")
           }
         }
+      case "trash":
+        guard let inner = value.mapping else { throw wrong("`trash` has no keys in it") }
+        for (key, value) in inner {
+          guard key.string == "days" else {
+            throw wrong("unknown key `trash.\(key.string ?? "?")`; known is `days`")
+          }
+          guard let days = value.int, (0...36_500).contains(days) else {
+            throw wrong("`trash.days` is no number of days from 0 to 36500")
+          }
+          result.keepRemovedDays = days
+        }
       default:
         throw wrong(
           "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
-            + "sync.deletionShare, sync.deletionMinimum")
+            + "sync.deletionShare, sync.deletionMinimum, trash.days")
       }
     }
     return result

@@ -54,6 +54,14 @@ extension ControlError {
         self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
       case .failed(let text): self.init(.failed, text)
       }
+    case let error as RestoreFailure:
+      switch error {
+      case .notFound:
+        self.init(.notFound, "nothing like that was removed; see `ubiquityfs trash list`")
+      case .offline:
+        self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
+      case .failed(let text): self.init(.failed, text)
+      }
     case let error as MountError:
       let status: ExitStatus =
         switch error {

@@ -261,7 +261,7 @@ extension DaemonService {
     } catch {
       throw ControlError(mapping: error)
     }
-    let names = deviceNames(for: versions, connection)
+    let names = deviceNames(for: versions.map(\.device), connection)
     return VersionsReport(
       versions: versions.map {
         ListedVersion(
@@ -273,12 +273,12 @@ extension DaemonService {
   }
 
   /// What is known is enough where it names all; else the backend is asked, for a moment.
-  private func deviceNames(for versions: [FileVersion], _ connection: ClientConnection)
+  func deviceNames(for devices: [Model.DeviceID], _ connection: ClientConnection)
     -> [Model.DeviceID: String]
   {
     guard let account else { return [:] }
     let known = account.connection.names
-    guard !offline.isOffline, versions.contains(where: { known[$0.device] == nil }) else {
+    guard !offline.isOffline, devices.contains(where: { known[$0] == nil }) else {
       return known
     }
     _ = try? connection.wait {
@@ -325,7 +325,7 @@ extension DaemonService {
 
 extension ItemKind {
   /// As `status --json` calls it.
-  fileprivate var text: String {
+  var text: String {
     switch self {
     case .file: "file"
     case .directory: "directory"

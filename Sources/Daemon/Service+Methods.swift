@@ -106,5 +106,15 @@ extension DaemonService {
       try self.resolve(request, connection)
       return Nothing()
     }
+    table.add(Methods.ListRemoved.self) { request, connection throws(ControlError) in
+      try self.removed(request, connection)
+    }
+    table.add(Methods.RestoreRemoved.self) { request, connection throws(ControlError) in
+      try self.restore(request, connection)
+    }
+    table.add(Methods.ForgetRemoved.self) { request, connection throws(ControlError) in
+      try self.forgetRemoved(request, connection)
+      return Nothing()
+    }
   }
 }

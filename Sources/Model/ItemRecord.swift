@@ -176,14 +176,46 @@ package struct LogChanges: Hashable, Sendable {
   package var removals: [ItemID]
   /// Chunks that this segment makes known; they are durable before it is.
   package var chunks: [ChunkLocation]
+  /// Items removed earlier that nobody is to bring back any more.
+  package var forgotten: [ItemID]
 
   package init(
-    upserts: [ItemRecord] = [], removals: [ItemID] = [], chunks: [ChunkLocation] = []
+    upserts: [ItemRecord] = [], removals: [ItemID] = [], chunks: [ChunkLocation] = [],
+    forgotten: [ItemID] = []
   ) {
     self.upserts = upserts
     self.removals = removals
     self.chunks = chunks
+    self.forgotten = forgotten
   }
 
-  package var isEmpty: Bool { upserts.isEmpty && removals.isEmpty && chunks.isEmpty }
+  package var isEmpty: Bool {
+    upserts.isEmpty && removals.isEmpty && chunks.isEmpty && forgotten.isEmpty
+  }
+}
+
+/// Who wrote a segment of the log, and when by that device's clock.
+package struct LogOrigin: Hashable, Sendable {
+  package let device: DeviceID
+  package let time: Timestamp
+
+  package init(device: DeviceID, time: Timestamp) {
+    self.device = device
+    self.time = time
+  }
+}
+
+/// An item that was removed and can be brought back.
+package struct RemovedItem: Hashable, Sendable {
+  /// As it was when it was removed.
+  package let record: ItemRecord
+  package let removed: Timestamp
+  /// That removed it.
+  package let device: DeviceID
+
+  package init(record: ItemRecord, removed: Timestamp, device: DeviceID) {
+    self.record = record
+    self.removed = removed
+    self.device = device
+  }
 }

@@ -5,34 +5,37 @@ package import Model
 package struct SegmentBody: Equatable, Sendable {
   /// SHA-256 of the previous segment as stored; empty in the first.
   package var previous: [UInt8]
-  package var device: DeviceID
+  package var origin: LogOrigin
   package var changes: LogChanges
 
-  package init(previous: [UInt8], device: DeviceID, changes: LogChanges) {
+  package init(previous: [UInt8], origin: LogOrigin, changes: LogChanges) {
     self.previous = previous
-    self.device = device
+    self.origin = origin
     self.changes = changes
   }
 
   package func encoded() -> [UInt8] {
     var wire = WireSegmentBody()
     wire.previous = Data(previous)
-    wire.device = Data(device.bytes)
+    wire.device = Data(origin.device.bytes)
+    wire.time = origin.time.nanoseconds
     wire.upserts = changes.upserts.sorted { $0.id < $1.id }.map(\.wire)
     wire.removals = changes.removals.sorted().map { Data($0.bytes) }
+    wire.forgotten = changes.forgotten.sorted().map { Data($0.bytes) }
     let packs = Dictionary(grouping: changes.chunks, by: \.pack)
     wire.packs = packs.keys.sorted().map { PackContents.wire($0, packs[$0] ?? []) }
     return Wire.encode(wire)
   }
 
-  /// Upserts and removals come sorted by identity, chunks by pack and offset.
+  /// Upserts, removals and what is forgotten come sorted by identity, chunks by pack and offset.
   package init(decoding bytes: [UInt8]) throws(RecordError) {
     let wire = try Wire.decode(WireSegmentBody.self, bytes)
     guard wire.previous.isEmpty || wire.previous.count == 32 else {
       throw RecordError("the previous segment's hash has \(wire.previous.count) bytes")
     }
-    let (count, overflow) = wire.upserts.count.addingReportingOverflow(wire.removals.count)
-    guard !overflow, count <= RecordLimits.records else {
+    guard
+      wire.upserts.count + wire.removals.count + wire.forgotten.count <= RecordLimits.records
+    else {
       throw RecordError("the segment has more than \(RecordLimits.records) records")
     }
     var changes = LogChanges()
@@ -56,6 +59,13 @@ package struct SegmentBody: Equatable, Sendable {
       }
       changes.removals.append(id)
     }
+    for forgotten in wire.forgotten {
+      let id: ItemID = try Wire.identifier(forgotten, "a forgotten item")
+      if let last = changes.forgotten.last, !(last < id) {
+        throw RecordError("what is forgotten is not sorted or not distinct")
+      }
+      changes.forgotten.append(id)
+    }
     var lastPack: PackID?
     for pack in wire.packs {
       let locations = try PackContents.locations(pack)
@@ -68,7 +78,9 @@ package struct SegmentBody: Equatable, Sendable {
     }
     self.init(
       previous: [UInt8](wire.previous),
-      device: try Wire.identifier(wire.device, "the segment's device"), changes: changes)
+      origin: LogOrigin(
+        device: try Wire.identifier(wire.device, "the segment's device"),
+        time: Timestamp(nanoseconds: wire.time)), changes: changes)
   }
 }
 

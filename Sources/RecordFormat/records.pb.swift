@@ -273,6 +273,12 @@ nonisolated struct WireSegmentBody: Sendable {
   /// By pack.
   var packs: [WirePackContents] = []
 
+  /// When it was written, by the device's clock. Absent in what was written before there was such a field.
+  var time: Int64 = 0
+
+  /// Removed items that nobody is to bring back any more, by identity.
+  var forgotten: [Data] = []
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -703,7 +709,7 @@ nonisolated extension WirePackContents: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".SegmentBody"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}device\0\u{1}upserts\0\u{1}removals\0\u{1}packs\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}device\0\u{1}upserts\0\u{1}removals\0\u{1}packs\0\u{1}time\0\u{1}forgotten\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -716,6 +722,8 @@ nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 3: try { try decoder.decodeRepeatedMessageField(value: &self.upserts) }()
       case 4: try { try decoder.decodeRepeatedBytesField(value: &self.removals) }()
       case 5: try { try decoder.decodeRepeatedMessageField(value: &self.packs) }()
+      case 6: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
+      case 7: try { try decoder.decodeRepeatedBytesField(value: &self.forgotten) }()
       default: break
       }
     }
@@ -737,6 +745,12 @@ nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if !self.packs.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.packs, fieldNumber: 5)
     }
+    if self.time != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.time, fieldNumber: 6)
+    }
+    if !self.forgotten.isEmpty {
+      try visitor.visitRepeatedBytesField(value: self.forgotten, fieldNumber: 7)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -746,6 +760,8 @@ nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.upserts != rhs.upserts {return false}
     if lhs.removals != rhs.removals {return false}
     if lhs.packs != rhs.packs {return false}
+    if lhs.time != rhs.time {return false}
+    if lhs.forgotten != rhs.forgotten {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -135,7 +135,8 @@ package final class RemoteAccount: Sendable {
       directory(.documents, [Link(parent: .root, name: .documents)]),
     ])
     // Losing the race is as good: another device made the same.
-    _ = try await container.commit(first, after: .start, device: device)
+    _ = try await container.commit(
+      first, after: .start, from: LogOrigin(device: device, time: time))
     return container
   }
 

@@ -6,12 +6,12 @@ internal import RecordFormat
 /// One segment of a container's log, verified.
 package struct LogSegment: Equatable, Sendable {
   package let position: LogPosition
-  package let device: DeviceID
+  package let origin: LogOrigin
   package let changes: LogChanges
 
-  package init(position: LogPosition, device: DeviceID, changes: LogChanges) {
+  package init(position: LogPosition, origin: LogOrigin, changes: LogChanges) {
     self.position = position
-    self.device = device
+    self.origin = origin
     self.changes = changes
   }
 }
@@ -169,7 +169,7 @@ package final class RemoteContainer: Sendable {
       throw .rolledBack(object: name)
     }
     return LogSegment(
-      position: LogPosition(sequence: sequence, hash: Self.hash(stored)), device: body.device,
+      position: LogPosition(sequence: sequence, hash: Self.hash(stored)), origin: body.origin,
       changes: body.changes)
   }
 
@@ -181,15 +181,14 @@ package final class RemoteContainer: Sendable {
   /// When the backend does not answer, what it holds is looked at; only if that fails too is it
   /// unknown whether the segment is there. Then read the log: a segment of one's own device after
   /// `position` is this one.
-  package func commit(_ changes: LogChanges, after position: LogPosition, device: DeviceID)
+  package func commit(_ changes: LogChanges, after position: LogPosition, from origin: LogOrigin)
     async throws(RemoteError) -> LogPosition?
   {
     let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
     guard !overflow else { throw .tooLarge("the log") }
-    guard changes.upserts.count + changes.removals.count <= RecordLimits.records else {
-      throw .tooLarge("a change of \(changes.upserts.count + changes.removals.count) items")
-    }
-    let body = SegmentBody(previous: position.hash, device: device, changes: changes).encoded()
+    let count = changes.upserts.count + changes.removals.count + changes.forgotten.count
+    guard count <= RecordLimits.records else { throw .tooLarge("a change of \(count) items") }
+    let body = SegmentBody(previous: position.hash, origin: origin, changes: changes).encoded()
     let stored = ObjectHeader.segment.bytes + keys.log.seal(body, associated(sequence))
     guard body.count <= RemoteLimits.segmentBody, stored.count <= RemoteLimits.segment else {
       throw .tooLarge("a change of \(body.count) bytes of metadata")

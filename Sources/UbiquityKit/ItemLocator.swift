@@ -41,6 +41,28 @@ package enum ItemLocator {
         : "\(path): no such file or directory")
   }
 
+  /// Where something was that is gone, as are perhaps the directories that it was in.
+  package static func locateFormer(_ path: PathBytes) throws(ControlError) -> ItemReference {
+    var existing = path.bytes
+    var rest: [[UInt8]] = []
+    while true {
+      while existing.count > 1, existing.last == 0x2F { existing.removeLast() }
+      do throws(ControlError) {
+        var found = try locate(PathBytes(existing.isEmpty ? [0x2E] : existing))
+        for name in rest.reversed() {
+          found.path.bytes += (found.path.bytes.isEmpty ? [] : [0x2F]) + name
+        }
+        found.shown = path
+        return found
+      } catch {
+        guard error.status == .notFound, !existing.isEmpty, existing != [0x2F] else { throw error }
+        let slash = existing.lastIndex(of: 0x2F)
+        rest.append(Array(existing[(slash.map { $0 + 1 } ?? 0)...]))
+        existing = slash.map { $0 == 0 ? [0x2F] : Array(existing[..<$0]) } ?? []
+      }
+    }
+  }
+
   package static func reference(
     _ path: [UInt8], shown: PathBytes, in table: [MountedFileSystem]
   ) -> ItemReference? {

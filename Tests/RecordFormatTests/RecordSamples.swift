@@ -64,8 +64,15 @@ struct RecordSamples {
     return record
   }
 
+  mutating func origin() -> LogOrigin {
+    LogOrigin(
+      device: id(),
+      time: Timestamp(nanoseconds: Int64.random(in: .min ... .max, using: &generator)))
+  }
+
   mutating func changes() throws -> LogChanges {
     var changes = LogChanges()
+    changes.forgotten = (0..<3).map { _ in id() }.sorted()
     for _ in 0..<4 { changes.upserts.append(try record()) }
     changes.upserts.sort { $0.id < $1.id }
     changes.removals = [id(), id(), id()].sorted()

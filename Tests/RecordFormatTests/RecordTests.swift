@@ -22,7 +22,7 @@ import Testing
     }
     for _ in 0..<30 {
       let body = SegmentBody(
-        previous: samples.bytes(32), device: samples.id(), changes: try samples.changes())
+        previous: samples.bytes(32), origin: samples.origin(), changes: try samples.changes())
       #expect(try SegmentBody(decoding: body.encoded()) == body)
     }
   }
@@ -87,13 +87,17 @@ import Testing
     func refused(_ change: (inout LogChanges) throws -> Void) throws {
       var changes = good
       try change(&changes)
-      let body = SegmentBody(previous: [], device: DeviceID(high: 1, low: 1), changes: changes)
+      let body = SegmentBody(
+        previous: [],
+        origin: LogOrigin(device: DeviceID(high: 1, low: 1), time: Timestamp(nanoseconds: 5)),
+        changes: changes)
       #expect(throws: RecordError.self) { try SegmentBody(decoding: body.encoded()) }
     }
     try refused { $0.upserts.append($0.upserts[0]) }
     try refused { $0.removals.append($0.removals[0]) }
     try refused { $0.removals.append($0.upserts[0].id) }
     try refused { $0.removals.append(.root) }
+    try refused { $0.forgotten.append($0.forgotten[0]) }
     try refused { $0.chunks.append($0.chunks[0]) }
     try refused {
       let chunk = $0.chunks[0]
@@ -101,7 +105,10 @@ import Testing
         ChunkLocation(chunk: chunk.chunk, pack: chunk.pack, offset: .max, storedLength: 40)
       ]
     }
-    let short = SegmentBody(previous: [1], device: DeviceID(high: 1, low: 1), changes: good)
+    let short = SegmentBody(
+      previous: [1],
+      origin: LogOrigin(device: DeviceID(high: 1, low: 1), time: Timestamp(nanoseconds: 5)),
+      changes: good)
     #expect(throws: RecordError.self) { try SegmentBody(decoding: short.encoded()) }
   }
 
@@ -118,7 +125,7 @@ import Testing
     }
     for count in 0..<500 { decodeAll(samples.bytes(count % 97)) }
     let body = SegmentBody(
-      previous: [], device: samples.id(), changes: try samples.changes()
+      previous: [], origin: samples.origin(), changes: try samples.changes()
     ).encoded()
     for _ in 0..<500 {
       var bytes = body

@@ -80,7 +80,7 @@ import Testing
     #expect(try await made.exists())
 
     let first = try #require(try await made.segments(after: .start).first)
-    #expect(first.device == Fixture.device)
+    #expect(first.origin == LogOrigin(device: Fixture.device, time: Timestamp(nanoseconds: 1)))
     #expect(first.changes.upserts.map(\.id) == [.root, .documents])
     #expect(first.changes.upserts[1].links == [Link(parent: .root, name: .documents)])
 
@@ -128,7 +128,7 @@ import Testing
       id: Fixture.device, name: "Ada's laptop", lastSeen: Timestamp(nanoseconds: 4))
     try await fixture.account.register(device)
     _ = try await fixture.container.commit(
-      Fixture.changes("Very secret name"), after: fixture.head(), device: Fixture.device)
+      Fixture.changes("Very secret name"), after: fixture.head(), from: Fixture.origin)
     for key in try await fixture.keys() {
       let text = String(decoding: try await fixture.store.get(key), as: UTF8.self)
       for word in ["example", "Ada", "secret", "Documents"] {

@@ -261,7 +261,7 @@ import Testing
     let manifest = try await uploader.add(file: temporaryFile(bytes), size: 3 << 20)
     let head = try #require(try await mine.segments(after: .start).last).position
     let changes = LogChanges(chunks: try await uploader.finish())
-    _ = try await mine.commit(changes, after: head, device: Fixture.device)
+    _ = try await mine.commit(changes, after: head, from: Fixture.origin)
     #expect(await news.next() != nil)
     let segment = try #require(try await theirs.segments(after: head).first)
     #expect(segment.changes == changes)

@@ -12,6 +12,7 @@ struct Fixture {
   let account: RemoteAccount
   let container: RemoteContainer
   static let device = DeviceID(high: 0xD, low: 1)
+  static let origin = LogOrigin(device: device, time: Timestamp(nanoseconds: 7))
   /// A generated one: deriving a key from a passphrase is slow on purpose.
   static let secret = "ubq1-aaaaa-aaaaa-aaaaa-aaaaa-aaaaa-aaaaa-aa37y-tdxyl"
 

@@ -12,9 +12,9 @@ import Testing
     for index in UInt64(0)..<150 {
       let changes = try Fixture.changes("name \(index)", low: index)
       position = try #require(
-        try await fixture.container.commit(changes, after: position, device: Fixture.device))
+        try await fixture.container.commit(changes, after: position, from: Fixture.origin))
       written.append(
-        LogSegment(position: position, device: Fixture.device, changes: changes))
+        LogSegment(position: position, origin: Fixture.origin, changes: changes))
     }
     var read: [LogSegment] = []
     while true {
@@ -35,7 +35,7 @@ import Testing
       for index in UInt64(0)..<8 {
         group.addTask {
           try await fixture.container.commit(
-            Fixture.changes("c\(index)", low: index), after: head, device: Fixture.device)
+            Fixture.changes("c\(index)", low: index), after: head, from: Fixture.origin)
         }
       }
       return try await group.reduce(into: [LogPosition]()) { if let won = $1 { $0.append(won) } }
@@ -53,11 +53,11 @@ import Testing
     let container = account.container(
       fixture.container.id, incarnation: fixture.container.incarnation)
     let position = try #require(
-      try await container.commit(Fixture.changes("x"), after: head, device: Fixture.device))
+      try await container.commit(Fixture.changes("x"), after: head, from: Fixture.origin))
     #expect(try await fixture.head() == position)
     // And the same when it was another device's segment that is there.
     #expect(
-      try await container.commit(Fixture.changes("y"), after: head, device: Fixture.device) == nil)
+      try await container.commit(Fixture.changes("y"), after: head, from: Fixture.origin) == nil)
     // A layer below that repeats the put on its own is told that the object is there already.
     let repeating = try await RemoteAccount.open(
       store: RetryingStore(AnswerLosingStore(fixture.store)) { _ in },
@@ -65,14 +65,14 @@ import Testing
     #expect(
       try await repeating.container(
         fixture.container.id, incarnation: fixture.container.incarnation
-      ).commit(Fixture.changes("z"), after: position, device: Fixture.device) != nil)
+      ).commit(Fixture.changes("z"), after: position, from: Fixture.origin) != nil)
   }
 
   @Test func everyChangedByteIsFound() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()
     _ = try await fixture.container.commit(
-      Fixture.changes("x"), after: head, device: Fixture.device)
+      Fixture.changes("x"), after: head, from: Fixture.origin)
     let key = fixture.segmentKey(2)
     let good = try await fixture.store.get(key)
     for index in good.indices {
@@ -102,7 +102,7 @@ import Testing
     for index in UInt64(0)..<4 {
       position = try #require(
         try await fixture.container.commit(
-          Fixture.changes("n\(index)", low: index), after: position, device: Fixture.device))
+          Fixture.changes("n\(index)", low: index), after: position, from: Fixture.origin))
     }
     let good = try await (2...5).asyncMap { try await fixture.store.get(fixture.segmentKey($0)) }
     func restore() async {
@@ -127,7 +127,7 @@ import Testing
       Fixture.containerID("iCloud.other"), device: Fixture.device,
       time: Timestamp(nanoseconds: 0))
     let start = try #require(try await other.segments(after: .start).last).position
-    _ = try await other.commit(Fixture.changes("q"), after: start, device: Fixture.device)
+    _ = try await other.commit(Fixture.changes("q"), after: start, from: Fixture.origin)
     let foreign = try await fixture.store.get(
       fixture.segmentKey(2).replacing(
         fixture.container.incarnation.description, with: other.incarnation.description))
@@ -144,14 +144,14 @@ import Testing
     let head = try await fixture.head()
     let old = try #require(
       try await fixture.container.commit(
-        Fixture.changes("old"), after: head, device: Fixture.device))
+        Fixture.changes("old"), after: head, from: Fixture.origin))
     try await fixture.store.delete(fixture.segmentKey(2))
     await #expect(throws: RemoteError.self) { try await fixture.container.verify(old) }
     let new = try #require(
       try await fixture.container.commit(
-        Fixture.changes("new"), after: head, device: Fixture.device))
+        Fixture.changes("new"), after: head, from: Fixture.origin))
     _ = try await fixture.container.commit(
-      Fixture.changes("next", low: 5), after: new, device: Fixture.device)
+      Fixture.changes("next", low: 5), after: new, from: Fixture.origin)
     await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(3))) {
       try await fixture.container.segments(after: old)
     }
@@ -164,7 +164,7 @@ import Testing
     let fixture = try await Fixture()
     let head = try await fixture.head()
     _ = try await fixture.container.commit(
-      Fixture.changes("x"), after: head, device: Fixture.device)
+      Fixture.changes("x"), after: head, from: Fixture.origin)
     let key = fixture.segmentKey(2)
     var bytes = try await fixture.store.get(key)
     bytes[7] = 9
@@ -180,7 +180,7 @@ import Testing
     let changes = LogChanges(
       upserts: try (0..<20_000).map { try Fixture.directory("item number \($0)", low: $0) })
     let position = try #require(
-      try await fixture.container.commit(changes, after: head, device: Fixture.device))
+      try await fixture.container.commit(changes, after: head, from: Fixture.origin))
     #expect(position.sequence == head.sequence + 1)
     #expect(try await fixture.container.segments(after: head).first?.changes == changes)
   }
@@ -189,7 +189,7 @@ import Testing
     let fixture = try await Fixture()
     var news = fixture.container.news().makeAsyncIterator()
     _ = try await fixture.container.commit(
-      Fixture.changes("x"), after: fixture.head(), device: Fixture.device)
+      Fixture.changes("x"), after: fixture.head(), from: Fixture.origin)
     #expect(await news.next() != nil)
   }
 

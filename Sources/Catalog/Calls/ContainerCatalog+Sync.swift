@@ -10,8 +10,12 @@ extension ContainerCatalog {
   /// Folds a segment of another device: remote tree, chunk table and position, all or nothing.
   /// EINVAL unless `position` comes after the present one; EBADMSG for a segment after which the
   /// remote tree would be none.
-  package func fold(_ changes: LogChanges, to position: LogPosition) throws(Errno) {
-    try changeLazily { try $0.fold(changes, to: position) }
+  ///
+  /// `origin` is kept with what it removes. Without one that is not kept.
+  package func fold(
+    _ changes: LogChanges, to position: LogPosition, from origin: LogOrigin? = nil
+  ) throws(Errno) {
+    try changeLazily { try $0.fold(changes, to: position, from: origin) }
   }
 
   /// Whether `fold` would take a segment. A device asks before it puts one into the log, where it
@@ -21,7 +25,7 @@ extension ContainerCatalog {
     var isAccepted = false
     do throws(Errno) {
       try changeLazily { engine in
-        try engine.fold(changes, to: next)
+        try engine.fold(changes, to: next, from: nil)
         isAccepted = true
         // The end of an operation that throws is that nothing was done.
         throw Errno.canceled
@@ -121,11 +125,12 @@ extension ContainerCatalog {
   /// `undecided` items stays: of them the segment keeps a conflict's contents, nothing more.
   package func committed(
     _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
-    versions: [ItemID: UploadedContent], undecided: Set<ItemID> = []
+    versions: [ItemID: UploadedContent], undecided: Set<ItemID> = [], origin: LogOrigin? = nil
   ) throws(Errno) {
     try changeLazily { engine in
       try engine.committed(
-        changes, to: position, stamps: stamps, versions: versions, undecided: undecided)
+        changes, to: position, stamps: stamps, versions: versions, undecided: undecided,
+        origin: origin)
     }
   }
 

@@ -83,6 +83,9 @@ package final class ContainerCatalog: Sendable {
     schedule(.commit)
   }
 
+  /// By this device's clock.
+  package var now: Timestamp { engine.withLock { $0.now } }
+
   /// A number that no content of any item ever had.
   package func nextGeneration() -> UInt64 { engine.withLock { $0.nextNumber() } }
 

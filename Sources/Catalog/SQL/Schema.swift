@@ -66,7 +66,12 @@ enum Schema {
     );
     CREATE TABLE shown (ino INTEGER PRIMARY KEY, record BLOB NOT NULL);
     CREATE TABLE open_write (ino INTEGER PRIMARY KEY, began INTEGER NOT NULL);
+    """,
     """
+    CREATE TABLE removed (
+      item BLOB PRIMARY KEY, record BLOB NOT NULL, time INTEGER NOT NULL, device BLOB NOT NULL
+    );
+    """,
   ]
 }
 
@@ -161,6 +166,14 @@ struct Queries {
   let anyRemoteChild = Query("SELECT 1 FROM remote_link WHERE parent = ? LIMIT 1")
   let insertRemoteLink = Query("INSERT INTO remote_link (parent, name, item) VALUES (?, ?, ?)")
   let deleteRemoteLink = Query("DELETE FROM remote_link WHERE parent = ? AND name = ?")
+  let removed = Query("SELECT record, time, device FROM removed WHERE item = ?")
+  let allRemoved = Query(
+    "SELECT record, time, device FROM removed WHERE time >= ? ORDER BY time DESC, item")
+  let setRemoved = Query(
+    "INSERT OR REPLACE INTO removed (item, record, time, device) VALUES (?, ?, ?, ?)")
+  let deleteRemoved = Query("DELETE FROM removed WHERE item = ?")
+  let dropRemoved = Query("DELETE FROM removed WHERE time < ?")
+
   let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")
   let clearConflicted = Query("DELETE FROM conflicted WHERE item = ?")
   let conflictCount = Query("SELECT COUNT(*) FROM conflicted")

@@ -107,7 +107,7 @@ extension Engine {
 
   /// Folds one segment. EINVAL unless it comes after what was folded; EBADMSG, with nothing done,
   /// for one after which the tree would be none.
-  func fold(_ changes: LogChanges, to position: LogPosition) throws {
+  func fold(_ changes: LogChanges, to position: LogPosition, from origin: LogOrigin?) throws {
     let present = try self.position()
     guard position.sequence > present.sequence else { throw Errno.invalidArgument }
     let upserts = changes.upserts
@@ -119,12 +119,12 @@ extension Engine {
 
     // All old links go before any new one comes, so that names can be swapped in one segment.
     var rows: [ItemID: RemoteRow] = [:]
-    var kinds: [ItemID: ItemKind] = [:]
+    var olds: [ItemID: ItemRecord] = [:]
     for id in upserts.map(\.id) + changes.removals {
       guard let row = try remoteRow(id) else { continue }
       rows[id] = row
       guard let old = try decode(row.record) else { continue }
-      kinds[id] = old.kind
+      olds[id] = old
       try write { db in
         for link in old.links {
           try queries.deleteRemoteLink.run(db, link.parent, link.name)
@@ -132,7 +132,7 @@ extension Engine {
       }
     }
     for record in upserts {
-      try check(record, knownAs: kinds[record.id])
+      try check(record, knownAs: olds[record.id]?.kind)
       try setRemoteRow(
         record.id, RemoteRow(record: record.encoded(), applied: rows[record.id]?.applied),
         was: rows[record.id])
@@ -151,6 +151,7 @@ extension Engine {
       try setRemoteRow(id, RemoteRow(record: nil, applied: rows[id]?.applied), was: rows[id])
       try setConflicted(id, false)
     }
+    try keepRemoved(changes, olds, from: origin)
     try checkTree(changes)
     try write { db in
       for location in changes.chunks {
@@ -231,11 +232,11 @@ extension Engine {
   /// Our own segment is in the log.
   func committed(
     _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
-    versions: [ItemID: UploadedContent], undecided: Set<ItemID>
+    versions: [ItemID: UploadedContent], undecided: Set<ItemID>, origin: LogOrigin?
   ) throws {
     let isAhead = try self.position() != position
     if !changes.isEmpty || isAhead {
-      try fold(changes, to: position)
+      try fold(changes, to: position, from: origin)
     }
     for record in changes.upserts where !undecided.contains(record.id) { try agree(record.id) }
     for id in changes.removals { try agree(id) }

@@ -48,7 +48,8 @@ extension ContainerSync {
       for segment in segments {
         if segment.device == device { try noteUnacknowledged(segment.changes.removals) }
         try local { () throws(Errno) in
-          try coordinator.catalog.fold(segment.changes, to: segment.position)
+          try coordinator.catalog.fold(
+            segment.changes, to: segment.position, from: segment.origin)
         }
         FaultPoint.reach("sync.folded")
       }
@@ -187,6 +188,7 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     let changes = LogChanges(
       upserts: plan.upserts, removals: plan.removals, chunks: unannounced)
+    let origin = origin
     var newPosition = position
     if !changes.isEmpty {
       guard
@@ -199,7 +201,7 @@ extension ContainerSync {
       try local { () throws(Errno) in try catalog.commit(durable: true) }
       FaultPoint.reach("sync.announcing")
       let committed = try await remotely { () throws(RemoteError) in
-        try await remote.commit(changes, after: position, device: device)
+        try await remote.commit(changes, after: position, from: origin)
       }
       guard let committed else { return false }
       newPosition = committed
@@ -217,7 +219,8 @@ extension ContainerSync {
     let undecided = plan.undecided
     try local { () throws(Errno) in
       try catalog.committed(
-        changes, to: newPosition, stamps: settled, versions: versions, undecided: undecided)
+        changes, to: newPosition, stamps: settled, versions: versions, undecided: undecided,
+        origin: origin)
     }
     FaultPoint.reach("sync.acknowledged")
     // An open that the kernel serves marked nothing if the content was no version then; now it is one,
@@ -231,6 +234,11 @@ extension ContainerSync {
     unannounced = []
     for id in plan.versions.keys { staged[id] = nil }
     return true
+  }
+
+  /// Of a segment that is written now.
+  var origin: LogOrigin {
+    LogOrigin(device: device, time: coordinator.catalog.now)
   }
 
   private func isBeingWritten(_ id: ItemID) -> Bool {

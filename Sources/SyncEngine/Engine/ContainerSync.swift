@@ -71,6 +71,7 @@ package actor ContainerSync {
       Task { await self.poll() },
     ]
     signals.look()
+    dropOldRemovedItems()
   }
 
   /// Ends all work and waits for the running cycle. What is not up stays marked in the catalog.

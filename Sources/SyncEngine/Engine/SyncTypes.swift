@@ -17,14 +17,19 @@ package struct SyncSettings: Sendable {
   /// How much is removed from other devices without asking.
   package var deletions: DeletionGuard
 
+  /// How many days what was removed can be brought back.
+  package var keepRemovedDays: Int
+
   package init(
     debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),
-    poll: Duration = .seconds(20), deletions: DeletionGuard = DeletionGuard()
+    poll: Duration = .seconds(20), deletions: DeletionGuard = DeletionGuard(),
+    keepRemovedDays: Int = 30
   ) {
     self.debounce = debounce
     self.longestWait = longestWait
     self.poll = poll
     self.deletions = deletions
+    self.keepRemovedDays = keepRemovedDays
   }
 }
 

@@ -104,7 +104,7 @@ extension ContainerSync {
         let position = try catalog.position()
         let changes = try resolution(of: record, current: current, keep: keep)
         guard !changes.isEmpty else { return }
-        if try await remote.commit(changes, after: position, device: device) != nil {
+        if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
           try await sync(timeout: .seconds(60))
           return

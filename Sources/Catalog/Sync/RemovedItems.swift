@@ -1,0 +1,78 @@
+package import Model
+package import SystemPackage
+
+/// What was removed from the log and can be brought back: its last record, which names its content.
+extension Engine {
+  /// Keeps what a segment removes, and drops what it brings back or forgets. `olds`: the records before
+  /// it. Without an origin nothing is kept.
+  func keepRemoved(
+    _ changes: LogChanges, _ olds: [ItemID: ItemRecord], from origin: LogOrigin?
+  ) throws {
+    for record in changes.upserts { try dropRemoved(record.id) }
+    for id in changes.forgotten { try dropRemoved(id) }
+    guard let origin else { return }
+    let taken = Set(changes.upserts.flatMap(\.links))
+    // By a clock that is ahead it would be kept for too long.
+    let time = min(origin.time, now)
+    for id in changes.removals {
+      // What another item took the place of was saved over, not removed.
+      guard let old = olds[id], old.hasReadableContent, !old.links.allSatisfy(taken.contains) else {
+        continue
+      }
+      try write { db in
+        try queries.setRemoved.run(db, id, old.encoded(), time.nanoseconds, origin.device)
+      }
+    }
+  }
+
+  private func dropRemoved(_ item: ItemID) throws {
+    try write { db in try queries.deleteRemoved.run(db, item) }
+  }
+
+  func removedItem(_ item: ItemID) throws -> RemovedItem? {
+    let found = try database { db in try queries.removed.first(db, item) { try removedRow($0) } }
+    return try found.map(removedItem)
+  }
+
+  func removedItems(since time: Timestamp) throws -> [RemovedItem] {
+    try database { db in
+      try queries.allRemoved.all(db, time.nanoseconds) { try removedRow($0) }
+    }.map(removedItem)
+  }
+
+  private typealias RemovedRow = (record: [UInt8], time: Timestamp, device: Model.DeviceID)
+
+  private func removedRow(_ row: SQLRow) throws -> RemovedRow {
+    (row.blob(0), row.time(1), try row.identifier(2))
+  }
+
+  private func removedItem(_ row: RemovedRow) throws -> RemovedItem {
+    guard let record = try decode(row.record) else { throw CatalogDamage("a record is missing") }
+    return RemovedItem(record: record, removed: row.time, device: row.device)
+  }
+}
+
+extension ItemRecord {
+  /// What was only announced is nowhere but on the device that announced it.
+  fileprivate var hasReadableContent: Bool {
+    kind != .file || content?.manifest != nil || conflicts.contains { $0.manifest != nil }
+  }
+}
+
+extension ContainerCatalog {
+  /// What was removed, on whatever device, and not brought back since; the newest first.
+  package func removedItems(since time: Timestamp) throws(Errno) -> [RemovedItem] {
+    try run { try $0.removedItems(since: time) }
+  }
+
+  package func removedItem(_ item: ItemID) throws(Errno) -> RemovedItem? {
+    try optional { try $0.removedItem(item) }
+  }
+
+  /// Forgets what was removed before `time`.
+  package func dropRemovedItems(before time: Timestamp) throws(Errno) {
+    try changeLazily { engine in
+      try engine.write { db in try engine.queries.dropRemoved.run(db, time.nanoseconds) }
+    }
+  }
+}

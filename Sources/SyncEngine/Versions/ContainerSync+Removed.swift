@@ -1,0 +1,202 @@
+package import Catalog
+internal import Coordination
+package import Model
+internal import RemoteStore
+internal import SystemPackage
+
+/// Recently deleted: what was removed on any device can be brought back for some time.
+///
+/// The log itself is the record: every device keeps the last record of what a segment removes, which
+/// names its content, and drops it when a later segment has the item again or forgets it. Bringing
+/// something back is putting that record into the log again, under the same identity.
+extension ContainerSync {
+  /// How long, in nanoseconds.
+  private nonisolated var retention: Int64 {
+    Int64(settings.keepRemovedDays) * 86_400 * 1_000_000_000
+  }
+
+  private nonisolated var oldest: Timestamp {
+    Timestamp(nanoseconds: coordinator.catalog.now.nanoseconds - retention)
+  }
+
+  /// The newest first.
+  package nonisolated func removedItems() throws(RestoreFailure) -> [RemovedPlace] {
+    do throws(Errno) {
+      return try coordinator.catalog.removedItems(since: oldest).map { item throws(Errno) in
+        RemovedPlace(
+          item: item, path: try path(of: item.record),
+          expires: Timestamp(nanoseconds: item.removed.nanoseconds + retention))
+      }
+    } catch {
+      throw .failed("what was removed cannot be read: \(error)")
+    }
+  }
+
+  /// Where it was: as far as what it was in is there, or was removed too.
+  private nonisolated func path(of record: ItemRecord) throws(Errno) -> [ItemName] {
+    let catalog = coordinator.catalog
+    var names: [ItemName] = []
+    var link = record.links.first
+    while let current = link, names.count < 10_000 {
+      names.append(current.name)
+      guard current.parent != .root else { break }
+      let above: ItemRecord?
+      if let there = try catalog.remote(current.parent) {
+        above = there
+      } else {
+        above = try catalog.removedItem(current.parent)?.record
+      }
+      link = above?.links.first
+    }
+    return names.reversed()
+  }
+
+  /// Brings items back, on every device: directories with all in them that can be. What has got their
+  /// name meanwhile keeps it, and they become `name 2.ext`.
+  package func restore(_ items: [ItemID]) async throws(RestoreFailure) {
+    try await changeLog { try self.restoration(of: items) }
+  }
+
+  /// Nobody is to bring these back any more; nil: nothing that was removed up to now.
+  package func forget(_ items: [ItemID]?) async throws(RestoreFailure) {
+    try await changeLog {
+      let all = try self.coordinator.catalog.removedItems(
+        since: Timestamp(nanoseconds: .min)
+      ).map(\.record.id)
+      guard let items else { return LogChanges(forgotten: all.sorted()) }
+      guard Set(items).isSubset(of: all) else { throw RestoreFailure.notFound }
+      return LogChanges(forgotten: Set(items).sorted())
+    }
+  }
+
+  /// Drops what nobody asked for in time.
+  func dropOldRemovedItems() {
+    try? coordinator.catalog.dropRemovedItems(before: oldest)
+  }
+
+  /// Puts changes right after the state of the log that they were made from.
+  private func changeLog(_ changes: () throws -> LogChanges) async throws(RestoreFailure) {
+    do {
+      guard link.isReachable else { throw RestoreFailure.offline }
+      let remote = try await link.container()
+      for _ in 0..<100 {
+        try await sync(timeout: .seconds(60))
+        let catalog = coordinator.catalog
+        let position = try catalog.position()
+        let changes = try changes()
+        guard !changes.isEmpty else { return }
+        guard try catalog.accepts(changes, after: position) else {
+          throw RestoreFailure.failed("the items do not fit the container as it is now")
+        }
+        if try await remote.commit(changes, after: position, from: origin) != nil {
+          // It comes back like any other device's change.
+          try await sync(timeout: .seconds(60))
+          return
+        }
+      }
+      throw RestoreFailure.failed("other devices change the log all the time; try again")
+    } catch let failure as RestoreFailure {
+      throw failure
+    } catch let failure as SyncFailure {
+      throw failure == .offline ? .offline : .failed(failure.description)
+    } catch {
+      throw .failed("\(error)")
+    }
+  }
+
+  private func restoration(of items: [ItemID]) throws -> LogChanges {
+    let catalog = coordinator.catalog
+    let removed = Dictionary(
+      try catalog.removedItems(since: Timestamp(nanoseconds: .min)).map {
+        ($0.record.id, $0.record)
+      },
+      uniquingKeysWith: { first, _ in first })
+    guard items.allSatisfy({ removed[$0] != nil }) else { throw RestoreFailure.notFound }
+    let chosen = Self.withAllBelow(Set(items), removed)
+    var records: [ItemID: ItemRecord] = [:]
+    for id in chosen { records[id] = removed[id] }
+    // What something was in comes back with it.
+    var pending = Array(chosen)
+    while let id = pending.popLast() {
+      for link in records[id]?.links ?? [] where link.parent != .root {
+        guard records[link.parent] == nil, try catalog.remote(link.parent) == nil else { continue }
+        guard let parent = removed[link.parent], parent.kind == .directory else { continue }
+        records[link.parent] = parent
+        pending.append(link.parent)
+      }
+    }
+    var taken: Set<Link> = []
+    for id in records.keys.sorted() {
+      guard var record = records[id] else { continue }
+      record.links = try record.links.map { link in
+        try place(link, among: records, taken: &taken)
+      }.sorted()
+      // Of several names that are all in directories that are gone, one is enough.
+      record.links = record.links.reduce(into: []) { if $0.last != $1 { $0.append($1) } }
+      if record.content?.manifest == nil,
+        let kept = record.conflicts.last(where: { $0.manifest != nil })
+      {
+        record.conflicts.removeAll { $0.id == kept.id }
+        record.content = kept
+      }
+      record.conflicts.removeAll { $0.manifest == nil }
+      records[id] = record
+    }
+    return LogChanges(upserts: records.keys.sorted().compactMap { records[$0] })
+  }
+
+  private static func withAllBelow(_ chosen: Set<ItemID>, _ removed: [ItemID: ItemRecord])
+    -> Set<ItemID>
+  {
+    var children: [ItemID: [ItemID]] = [:]
+    for record in removed.values {
+      for link in record.links { children[link.parent, default: []].append(record.id) }
+    }
+    var result = chosen
+    var pending = Array(chosen)
+    while let id = pending.popLast() {
+      for child in children[id] ?? [] where result.insert(child).inserted { pending.append(child) }
+    }
+    return result
+  }
+
+  /// A free name, in the directory where it was or else in `Documents` or the root.
+  private func place(
+    _ link: Link, among records: [ItemID: ItemRecord], taken: inout Set<Link>
+  ) throws -> Link {
+    let catalog = coordinator.catalog
+    func isThere(_ id: ItemID) throws -> Bool {
+      if id == .root || records[id] != nil { return true }
+      return try catalog.remote(id)?.kind == .directory
+    }
+    let parent =
+      try isThere(link.parent) ? link.parent : try isThere(.documents) ? .documents : .root
+    var number = 1
+    while true {
+      let name = number == 1 ? link.name : link.name.numbered(number)
+      let candidate = Link(parent: parent, name: name)
+      let isFree =
+        try !taken.contains(candidate) && catalog.remoteChild(parent, name) == nil
+        && catalog.localChild(parent, name) == nil
+      if isFree {
+        taken.insert(candidate)
+        return candidate
+      }
+      number += 1
+    }
+  }
+}
+
+/// Something that was removed, and where it was.
+package struct RemovedPlace: Sendable {
+  package let item: RemovedItem
+  /// From the container's own directory.
+  package let path: [ItemName]
+  package let expires: Timestamp
+}
+
+package enum RestoreFailure: Error, Sendable, Hashable {
+  case notFound
+  case offline
+  case failed(String)
+}
