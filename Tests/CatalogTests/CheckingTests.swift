@@ -79,4 +79,15 @@ import Testing
     #expect(try catalog.local(held.item)?.isEdited == true)
     #expect(try catalog.dirtyStamp(held.item) != nil)
   }
+
+  /// One that was made before there was the newest table.
+  @Test func anOlderCatalogIsBroughtUpToDate() throws {
+    try catalog.close()
+    let queue = try DatabaseQueue(path: fixture.path)
+    try queue.inDatabase { try $0.execute(sql: "DROP TABLE removed; PRAGMA user_version = 1") }
+    try queue.close()
+    try fixture.reopenOnly()
+    #expect(try catalog.removedItems(since: Timestamp(nanoseconds: 0)).isEmpty)
+    #expect(try catalog.lookup("held", in: fixture.documents) != nil)
+  }
 }

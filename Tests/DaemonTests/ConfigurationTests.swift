@@ -20,6 +20,8 @@ import Testing
         debounce: 2.5
         deletionShare: 0.25
         deletionMinimum: 20
+      trash:
+        days: 7
       """)
     #expect(configuration.state == "/home/me/ubiquity")
     #expect(configuration.logLevel == "debug")
@@ -27,6 +29,7 @@ import Testing
     #expect(configuration.debounce == 2.5)
     #expect(configuration.syncSettings.deletions == DeletionGuard(share: 0.25, least: 20))
     #expect(Configuration().syncSettings.deletions == DeletionGuard())
+    #expect(configuration.keepRemovedDays == 7)
     #expect(try parse("") == Configuration())
     #expect(try parse("# nothing\n") == Configuration())
   }
@@ -36,6 +39,7 @@ import Testing
     ("mount: {policy: sometimes}", "policy"), ("logLevel: loud", "logLevel"),
     ("sync: {debounce: -1}", "debounce"), ("sync: {debounce: soon}", "debounce"),
     ("sync: {deletionShare: 1.5}", "deletionShare"), ("sync: {deletionMinimum: -1}", "Minimum"),
+    ("trash: {days: -1}", "days"), ("trash: {years: 1}", "trash.years"),
     ("state: relative", "state"), ("- a\n- b", "key"), ("a: [", "YAML"), ("mount: greedy", "mount"),
   ])
   func whatIsWrongIsNamed(_ text: String, _ named: String) {

@@ -53,6 +53,32 @@ extension EndToEnd {
       }
     }
 
+    @Test func whatWasRemovedComesBack() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          mkdir -p "$A/album/inner"; echo one > "$A/album/inner/one"; echo note > "$A/note.txt"
+          synced a b
+          rm -r "$A/album" "$A/note.txt"
+          synced a b
+          [ ! -e "$B/album" ] && [ ! -e "$B/note.txt" ]
+          on b trash list | grep -c 'Documents/' | grep -qx 4
+          on b trash restore "$B/note.txt" "$B/album/"
+          synced b a
+          same "$(cat "$A/note.txt")" note; same "$(cat "$A/album/inner/one")" one
+          same "$(cat "$B/album/inner/one")" one
+          same "$(on a trash list)" ''
+          exits 3 on a trash restore "$A/note.txt"
+          rm "$A/note.txt"; synced a b
+          exits 2 on b trash empty
+          on b trash empty --yes; synced b a
+          same "$(on a trash list)" ''
+          """)
+      }
+    }
+
     @Test func resolvingKeepsWhatIsNamed() async throws {
       try await withTwoOffline { account in
         try await account.script(
