@@ -71,6 +71,24 @@ package struct MountReport: Codable, Sendable {
   }
 }
 
+/// Content of one file on its way.
+package struct TransferReport: Codable, Sendable {
+  /// From the container's own directory.
+  package var path: PathBytes
+  /// `upload` or `download`.
+  package var direction: String
+  package var bytesDone: UInt64
+  /// 0 while it is not known.
+  package var bytesTotal: UInt64
+
+  package init(path: PathBytes, direction: String, bytesDone: UInt64, bytesTotal: UInt64) {
+    self.path = path
+    self.direction = direction
+    self.bytesDone = bytesDone
+    self.bytesTotal = bytesTotal
+  }
+}
+
 package struct ContainerReport: Codable, Sendable {
   package var id: String
   package var items: UInt64
@@ -80,10 +98,12 @@ package struct ContainerReport: Codable, Sendable {
   package var pendingDownloads: Int
   package var conflicts: Int
   package var errors: [String]
+  /// Under way now; of many the first.
+  package var transfers: [TransferReport]
 
   package init(
     id: String, items: UInt64, localBytes: UInt64, totalBytes: UInt64, pendingUploads: Int,
-    pendingDownloads: Int, conflicts: Int, errors: [String]
+    pendingDownloads: Int, conflicts: Int, errors: [String], transfers: [TransferReport] = []
   ) {
     self.id = id
     self.items = items
@@ -93,6 +113,7 @@ package struct ContainerReport: Codable, Sendable {
     self.pendingDownloads = pendingDownloads
     self.conflicts = conflicts
     self.errors = errors
+    self.transfers = transfers
   }
 }
 

@@ -112,6 +112,15 @@ extension DaemonService {
 
   // MARK: Status
 
+  /// Nil for what was removed meanwhile.
+  private static func report(_ transfer: Transfer, _ session: ContainerSession) -> TransferReport? {
+    guard let path = try? session.catalog.path(of: transfer.number) else { return nil }
+    return TransferReport(
+      path: PathBytes(Array(path.map(\.bytes).joined(separator: [0x2F]))),
+      direction: transfer.isUpload ? "upload" : "download", bytesDone: transfer.done,
+      bytesTotal: transfer.total)
+  }
+
   func status(_ connection: ClientConnection) throws(ControlError) -> StatusReport {
     let session = account
     let sessions = session?.sessions ?? []
@@ -125,7 +134,8 @@ extension DaemonService {
           id: container.id.description, items: counts?.items ?? 0,
           localBytes: counts?.localBytes ?? 0, totalBytes: counts?.totalBytes ?? 0,
           pendingUploads: status.pendingUploads, pendingDownloads: status.pendingDownloads,
-          conflicts: status.conflicts, errors: status.errors))
+          conflicts: status.conflicts, errors: status.errors,
+          transfers: status.transfers.prefix(100).compactMap { Self.report($0, container) }))
     }
     for (id, failure) in session?.failures ?? [:] {
       containers.append(

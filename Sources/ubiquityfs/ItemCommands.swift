@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import Glibc
 internal import UbiquityKit
 
 struct StatusCommand: ParsableCommand {
@@ -8,12 +9,34 @@ struct StatusCommand: ParsableCommand {
     abstract: "Show the daemon, its mounts and its work, or the state of items.")
 
   @Argument(help: "Items in a mount.", completion: .file()) var paths: [String] = []
+  @Flag(help: "Go on and show each change, until interrupted.") var watch = false
   @OptionGroup var options: GlobalOptions
 
+  /// Between two looks, in microseconds.
+  private static let interval: UInt32 = 500_000
+
   func run() throws {
-    if !paths.isEmpty { return try showItems() }
-    let report = try options.connect().call(Methods.Status.self, Nothing())
-    if options.json { return try Terminal.printJSON(report) }
+    let client = try options.connect()
+    var last: String?
+    repeat {
+      let text = try paths.isEmpty ? whole(client) : items(client)
+      if text != last {
+        if watch, !options.json, isatty(1) == 1 {
+          // The screen is drawn anew, without a flicker: home, text, clear what is left.
+          Terminal.write(Array("\u{1B}[H\u{1B}[J".utf8))
+        } else if watch, !options.json, last != nil {
+          Terminal.line("")
+        }
+        Terminal.line(text)
+      }
+      last = text
+      if watch { usleep(Self.interval) }
+    } while watch
+  }
+
+  private func whole(_ client: ControlClient) throws -> String {
+    let report = try client.call(Methods.Status.self, Nothing())
+    if options.json { return try Terminal.json(report) }
     var rows = [["Daemon", "process \(report.daemon.pid), version \(report.daemon.version)"]]
     if report.account.signedIn, report.account.backend == nil {
       rows.append(["Account", "cannot be opened"])
@@ -45,38 +68,42 @@ struct StatusCommand: ParsableCommand {
           + "\(container.pendingDownloads) to download, \(container.conflicts) conflicts",
       ])
       for error in container.errors { rows.append(["", "error: \(error)"]) }
+      for transfer in container.transfers.prefix(10) {
+        let share =
+          transfer.bytesTotal == 0
+          ? "" : " \(transfer.bytesDone * 100 / transfer.bytesTotal)%"
+        rows.append(["", "\(transfer.direction)\(share) \(transfer.path)"])
+      }
     }
     rows.append([
       "Traffic",
       "\(Terminal.size(report.traffic.bytesUploaded)) up, "
         + "\(Terminal.size(report.traffic.bytesDownloaded)) down",
     ])
-    Terminal.line(Terminal.table(rows))
+    return Terminal.table(rows)
   }
 
-  private func showItems() throws {
+  private func items(_ client: ControlClient) throws -> String {
     let items = try RawArguments.items(paths)
-    let report = try options.connect().call(
-      Methods.ItemStatus.self, ItemsRequest(items: items))
-    if options.json { return try Terminal.printJSON(report) }
-    Terminal.line(
-      Terminal.table(
-        report.items.map { item in
-          var marks = [item.downloadingStatus]
-          if item.isDownloading { marks.append("downloading \(item.percentDownloaded)%") }
-          if item.isUploading { marks.append("uploading \(item.percentUploaded)%") }
-          marks.append(
-            item.isExcludedFromSync ? "not synced" : item.isUploaded ? "uploaded" : "not uploaded")
-          if item.isPinned { marks.append("pinned") }
-          if item.isPackage { marks.append("package") }
-          if item.hasUnresolvedConflicts { marks.append("conflict") }
-          if let error = item.downloadingError { marks.append("download: \(error)") }
-          if let error = item.uploadingError { marks.append("upload: \(error)") }
-          return [
-            item.kind, Terminal.size(item.size), marks.joined(separator: ", "),
-            item.path.description,
-          ]
-        }))
+    let report = try client.call(Methods.ItemStatus.self, ItemsRequest(items: items))
+    if options.json { return try Terminal.json(report) }
+    return Terminal.table(
+      report.items.map { item in
+        var marks = [item.downloadingStatus]
+        if item.isDownloading { marks.append("downloading \(item.percentDownloaded)%") }
+        if item.isUploading { marks.append("uploading \(item.percentUploaded)%") }
+        marks.append(
+          item.isExcludedFromSync ? "not synced" : item.isUploaded ? "uploaded" : "not uploaded")
+        if item.isPinned { marks.append("pinned") }
+        if item.isPackage { marks.append("package") }
+        if item.hasUnresolvedConflicts { marks.append("conflict") }
+        if let error = item.downloadingError { marks.append("download: \(error)") }
+        if let error = item.uploadingError { marks.append("upload: \(error)") }
+        return [
+          item.kind, Terminal.size(item.size), marks.joined(separator: ", "),
+          item.path.description,
+        ]
+      })
   }
 }
 

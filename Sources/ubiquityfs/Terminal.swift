@@ -4,10 +4,12 @@ internal import Glibc
 
 enum Terminal {
   /// One JSON document on one line, with its members in a fixed order.
-  static func printJSON(_ value: some Encodable) throws {
+  static func printJSON(_ value: some Encodable) throws { line(try json(value)) }
+
+  static func json(_ value: some Encodable) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    write(Array(try encoder.encode(value)) + [0x0A])
+    return String(decoding: try encoder.encode(value), as: UTF8.self)
   }
 
   /// A line on stdout.

@@ -3,6 +3,27 @@ import Testing
 /// The command line's own promises: exit codes, messages, JSON, and what a mount refuses.
 extension EndToEnd {
   @Suite struct CommandLineTests {
+    /// Each line is a whole report; one of them has the upload in it.
+    @Test func statusIsWatched() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          UBIQUITYFS_STATE=$ROOT/a ubiquityfs status --watch --json > "$ROOT/watched" & watcher=$!
+          for round in 1 2 3 4 5; do
+            head -c 100000000 /dev/urandom > "$A/film"
+            on a sync --wait
+            grep -q '"direction":"upload"' "$ROOT/watched" && break
+          done
+          kill $watcher; wait $watcher || true
+          grep -q '"direction":"upload","path":"Documents/film"' "$ROOT/watched"
+          head -n -1 "$ROOT/watched" | while read -r line; do
+            case $line in '{'*'}') ;; *) echo "no report: $line" >&2; exit 1 ;; esac
+          done
+          """)
+      }
+    }
+
     @Test func wrongUsageIsSaidSo() async throws {
       try await withAccount { account in
         account.know("a")

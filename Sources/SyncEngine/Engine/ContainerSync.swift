@@ -146,7 +146,8 @@ package actor ContainerSync {
       pendingUploads: (try? catalog.dirtyCount()) ?? 0,
       pendingDownloads: fetcher.activeCount,
       conflicts: (try? catalog.conflictCount()) ?? 0,
-      errors: [lastError].compactMap(\.self) + transfers.errors())
+      errors: [lastError].compactMap(\.self) + transfers.errors(),
+      transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number })
   }
 
   // MARK: Cycles
@@ -209,7 +210,8 @@ package actor ContainerSync {
         // The user's word, a change here and one elsewhere each wake it; trying again does nothing.
         retry = .seconds(1)
       case .failed:
-        signals.lookLater(after: retry)
+        // Devices that lost the backend together do not come back to it together.
+        signals.lookLater(after: retry * Double.random(in: 0.5...1.5))
         retry = min(retry * 2, .seconds(60))
       }
     }

@@ -1,4 +1,5 @@
-package import Model
+package import Catalog
+internal import Model
 
 /// Whether content comes when it is opened or as soon as it is known. Source: CONTRACT, mount
 /// option `policy`.
@@ -33,18 +34,33 @@ package struct SyncSettings: Sendable {
   }
 }
 
+/// Content of one file on its way.
+package struct Transfer: Sendable, Hashable {
+  package let number: InodeNumber
+  package let isUpload: Bool
+  /// Bytes; `total` is 0 while it is not known.
+  package let done: UInt64
+  package let total: UInt64
+}
+
 /// What a container's synchronisation is doing.
 package struct SyncStatus: Sendable, Hashable {
   package var pendingUploads: Int
   package var pendingDownloads: Int
   package var conflicts: Int
   package var errors: [String]
+  /// Under way now, in the order of their numbers.
+  package var transfers: [Transfer]
 
-  package init(pendingUploads: Int, pendingDownloads: Int, conflicts: Int, errors: [String]) {
+  package init(
+    pendingUploads: Int, pendingDownloads: Int, conflicts: Int, errors: [String],
+    transfers: [Transfer]
+  ) {
     self.pendingUploads = pendingUploads
     self.pendingDownloads = pendingDownloads
     self.conflicts = conflicts
     self.errors = errors
+    self.transfers = transfers
   }
 }
 

@@ -342,6 +342,17 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// How many files are being downloaded, or are to be.
   package var activeCount: Int { state.withLock { $0.jobs.count + $0.backlog.count } }
 
+  /// Those that are under way.
+  func running() -> [Transfer] {
+    state.withLock { state in
+      state.jobs.map { number, job in
+        Transfer(
+          number: number, isUpload: false, done: job.source?.partial.presentBytes ?? 0,
+          total: job.source?.partial.size ?? 0)
+      }
+    }
+  }
+
   func isActive(_ number: InodeNumber) -> Bool {
     state.withLock { $0.jobs[number] != nil || $0.backlog.contains(number) }
   }

@@ -35,6 +35,15 @@ final class TransferBoard: Sendable {
 
   func upload(_ number: InodeNumber) -> Upload? { uploads.withLock { $0[number] } }
 
+  /// Those that are under way.
+  func running() -> [Transfer] {
+    uploads.withLock { uploads in
+      uploads.filter(\.value.isActive).map { number, upload in
+        Transfer(number: number, isUpload: true, done: upload.done, total: upload.size)
+      }
+    }
+  }
+
   func errors() -> [String] {
     uploads.withLock { uploads in
       uploads.compactMap { number, upload in upload.error.map { "item \(number): \($0)" } }.sorted()
