@@ -143,6 +143,9 @@ extension ContainerSync {
         isOpenForWriting: { coordinator.isOpenForWriting($0) })
       FaultPoint.reach("sync.applied")
       for item in replacements.keys { stagings[item] = nil }
+      for case .upsert(let record, let content, _) in operations where content != .keep {
+        if let link = record.links.first { turns.received(link, at: monotonicNanoseconds()) }
+      }
       coordinator.invalidate(result.invalidations)
       discard(result.obsolete)
       fetchArrivals(operations)
@@ -232,6 +235,9 @@ extension ContainerSync {
       }
     }
     unannounced = []
+    for record in plan.upserts where plan.versions[record.id] != nil {
+      if let link = record.links.first { turns.sent(link, at: monotonicNanoseconds()) }
+    }
     for id in plan.versions.keys { staged[id] = nil }
     return true
   }

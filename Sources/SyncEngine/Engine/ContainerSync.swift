@@ -36,6 +36,7 @@ package actor ContainerSync {
   var damaged: [ItemID: VersionID] = [:]
   /// What the catalog has of it, once it was asked.
   var knownDeletions: DeletionRecord?
+  var turns = TurnTaking()
   var cycle: Task<CycleResult, Never>?
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
@@ -105,6 +106,7 @@ package actor ContainerSync {
     let deadline = timeout.map { ContinuousClock.now + $0 }
     var pause: Duration = .milliseconds(20)
     damaged = [:]
+    turns.forgive()
     while true {
       guard !isStopped else { throw .stopped }
       guard link.isReachable else { throw .offline }
@@ -146,8 +148,15 @@ package actor ContainerSync {
       pendingUploads: (try? catalog.dirtyCount()) ?? 0,
       pendingDownloads: fetcher.activeCount,
       conflicts: (try? catalog.conflictCount()) ?? 0,
-      errors: [lastError].compactMap(\.self) + transfers.errors(),
+      errors: [lastError].compactMap(\.self) + transfers.errors() + pausedTurns(),
       transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number })
+  }
+
+  private func pausedTurns() -> [String] {
+    turns.paused(at: monotonicNanoseconds()).map { link, count, pause in
+      "“\(link.name)” is changed by two devices in answer to each other, \(count) times in a row; it is "
+        + "sent in \(pause.components.seconds + 1) s, or with: ubiquityfs sync"
+    }
   }
 
   // MARK: Cycles

@@ -58,7 +58,9 @@ extension ContainerSync {
       guard let found = try coordinator.catalog.local(item), found.isEdited,
         !coordinator.isOpenForWriting(found.inode.number), found.inode.content == .local
       else { continue }
-      result.append((item, found.inode))
+      let isPaused =
+        found.record.links.first.map { turns.pause($0, at: monotonicNanoseconds()) != nil } ?? false
+      if !isPaused { result.append((item, found.inode)) }
     }
     return result.sorted { ($0.1.size, $0.0) < ($1.1.size, $1.0) }
   }
