@@ -135,7 +135,7 @@ import Testing
   }
 
   private func lost(_ device: SimulatedDevice, _ ids: [ItemID]) throws -> [ItemID] {
-    var items = RemovedItems(device: device.device, view: device)
+    var items = LostItems(device: device.device, view: device)
     return try ids.filter { try items.lost($0) != nil }
   }
 

@@ -271,7 +271,9 @@ import Testing
       #expect(gone.count == 120)
       let position = try device.catalog.position()
       _ = try #require(
-        try await remote.commit(LogChanges(removals: gone), after: position, device: device.id))
+        try await remote.commit(
+          LogChanges(removals: gone), after: position,
+          from: LogOrigin(device: device.id, time: Timestamp(nanoseconds: 1))))
       try await settle(pair)
       try remove(120..<160, on: device)
       await expectPaused(device, "160 of its 303 items")

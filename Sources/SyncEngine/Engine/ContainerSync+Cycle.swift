@@ -46,7 +46,7 @@ extension ContainerSync {
       }
       guard !segments.isEmpty else { return }
       for segment in segments {
-        if segment.device == device { try noteUnacknowledged(segment.changes.removals) }
+        if segment.origin.device == device { try noteUnacknowledged(segment.changes.removals) }
         try local { () throws(Errno) in
           try coordinator.catalog.fold(
             segment.changes, to: segment.position, from: segment.origin)

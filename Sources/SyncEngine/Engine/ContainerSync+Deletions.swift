@@ -65,7 +65,7 @@ extension ContainerSync {
   }
 
   private func lost(_ plan: Plan) throws(Errno) -> [DeletionGuard.Removal] {
-    var items = RemovedItems(
+    var items = LostItems(
       device: device, view: CatalogTrees(catalog: coordinator.catalog))
     var result: [DeletionGuard.Removal] = []
     for id in plan.removals {
@@ -134,7 +134,7 @@ extension ContainerSync {
     for id in plan.removals {
       guard let stamp = plan.settled[id], stamp <= record.restoring,
         let remote = try local({ () throws(Errno) in try coordinator.catalog.remote(id) }),
-        RemovedItems<CatalogTrees>.isThere(remote, for: device)
+        LostItems<CatalogTrees>.isThere(remote, for: device)
       else { continue }
       items.append(id)
     }

@@ -2,7 +2,7 @@ package import Model
 package import SystemPackage
 
 /// Which of the items that a plan removes from the log are lost with it.
-package struct RemovedItems<View: TreeView> {
+package struct LostItems<View: TreeView> {
   let device: Model.DeviceID
   let view: View
   /// What stands here where an item of the log stood: itself, another one of its name, or nothing.
