@@ -81,10 +81,10 @@ extension ContainerFileSystem {
     let new = NewItem(
       kind: .file, mode: permissions, owner: caller.user, group: caller.group)
     do throws(Errno) {
-      let made = try catalog.create(itemName, in: parent, new)
+      let made = try make(itemName, in: parent, new, mode)
       FaultPoint.reach("create.made")
       do throws(Errno) {
-        return try opened(made, mode, caller)
+        return try opened(made, mode, caller, isNoted: true)
       } catch {
         takeBack(itemName, in: parent, made)
         throw error
@@ -99,6 +99,23 @@ extension ContainerFileSystem {
       let result = try open(found.number, mode, caller: caller)
       let moment = moment
       return (remembered(try inode(found.number), readAt: moment), result)
+    }
+  }
+
+  /// Makes a file that counts as open from its first moment: else the sync engine could come in between,
+  /// take it for one that is empty, and send that.
+  private func make(
+    _ name: ItemName, in parent: InodeNumber, _ new: NewItem, _ mode: OpenMode
+  ) throws(Errno) -> Inode {
+    var noted: InodeNumber?
+    do throws(Errno) {
+      return try catalog.create(name, in: parent, new) { number in
+        noted = number
+        coordinator.opened(number, forWriting: mode.canWrite)
+      }
+    } catch {
+      if let noted { coordinator.closed(noted, forWriting: mode.canWrite) }
+      throw error
     }
   }
 
@@ -127,12 +144,13 @@ extension ContainerFileSystem {
   }
 
   /// Opens what was just made.
-  private func opened(_ made: Inode, _ mode: OpenMode, _ caller: Caller) throws(Errno) -> (
-    FileStatus, OpenResult
-  ) {
+  private func opened(
+    _ made: Inode, _ mode: OpenMode, _ caller: Caller, isNoted: Bool = false
+  ) throws(Errno) -> (FileStatus, OpenResult) {
     let moment = moment
     let handle = try acquire(
-      made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true)
+      made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true,
+      isNoted: isNoted)
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
@@ -173,11 +191,12 @@ extension ContainerFileSystem {
 
   /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.
   /// ESTALE when one came before, so that the name means another inode now, unless the inode `isOpen`
-  /// already.
+  /// already. `isNoted`: the coordinator knows of this open.
   func acquire(
-    _ number: InodeNumber, canRead: Bool, canWrite: Bool, needsFlush: Bool, isOpen: Bool = false
+    _ number: InodeNumber, canRead: Bool, canWrite: Bool, needsFlush: Bool, isOpen: Bool = false,
+    isNoted: Bool = false
   ) throws(Errno) -> OpenFileHandle {
-    coordinator.opened(number, forWriting: canWrite)
+    if !isNoted { coordinator.opened(number, forWriting: canWrite) }
     do throws(Errno) {
       var inode = try inode(number)
       guard inode.kind == .file else {

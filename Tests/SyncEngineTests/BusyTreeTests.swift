@@ -1,4 +1,5 @@
 import Backend
+import Model
 import RemoteStore
 import SyncEngine
 import SystemPackage
@@ -68,6 +69,39 @@ import Testing
       try await device.sync.sync()
       #expect(try device.find("Documents/tree") == nil)
     }
+    await device.end()
+  }
+
+  /// A file is in the log with what it held when it was closed, never as it was in between: empty.
+  @Test func aNewFileIsNeverEmptyElsewhere() async throws {
+    let store = MemoryStore()
+    let secret = AccountSecret.generate()
+    let device = try EngineDevice(store: store, secret: secret)
+    await device.sync.start()
+    try await device.sync.sync()
+    let syncing = Task {
+      while !Task.isCancelled { try? await device.sync.sync(timeout: .milliseconds(1)) }
+    }
+    for number in 0..<3_000 { try device.write("Documents/\(number)", [1, 2, 3]) }
+    syncing.cancel()
+    await syncing.value
+    try await device.sync.sync()
+    let account = try await RemoteAccount.open(
+      store: store, secret: secret, createIfMissing: false)
+    let log = try await account.createContainer(
+      EngineDevice.container, device: device.id, time: Timestamp(nanoseconds: 1))
+    var position = LogPosition.start
+    var files = 0
+    while true {
+      let segments = try await log.segments(after: position)
+      guard let last = segments.last else { break }
+      position = last.position
+      for record in segments.flatMap(\.changes.upserts) where record.kind == .file {
+        files += 1
+        #expect(record.content?.size == 3)
+      }
+    }
+    #expect(files >= 3_000)
     await device.end()
   }
 }

@@ -93,14 +93,17 @@ final class EngineDevice: Sendable {
 
   func write(_ path: String, _ bytes: [UInt8]) throws {
     let inode: Catalog.Inode
+    var isNoted = false
     if let found = try find(path) {
       inode = found.content == .remote ? try catalog.replaceContent(found.number).inode : found
     } else {
       let (above, name) = try parent(path)
       inode = try catalog.create(
-        name, in: above, NewItem(kind: .file, mode: 0o644, owner: 0, group: 0))
+        name, in: above, NewItem(kind: .file, mode: 0o644, owner: 0, group: 0)
+      ) { coordinator.opened($0, forWriting: true) }
+      isNoted = true
     }
-    coordinator.opened(inode.number, forWriting: true)
+    if !isNoted { coordinator.opened(inode.number, forWriting: true) }
     defer { coordinator.closed(inode.number, forWriting: true) }
     let key = ContentKey(item: inode.item, generation: inode.generation)
     let file = try content.open(key, writable: true, create: true)

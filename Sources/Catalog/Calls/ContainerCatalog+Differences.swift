@@ -8,6 +8,8 @@ package struct ItemDifference: Sendable {
   package var remote: ItemRecord?
   /// The mark of the newest change here that the log does not have.
   package var stamp: UInt64?
+  /// A program has it open for writing.
+  package var isOpenForWriting = false
 }
 
 extension ContainerCatalog {
@@ -21,7 +23,12 @@ extension ContainerCatalog {
   ///
   /// Requests are not held up meanwhile. Items are read one by one, and what changed in that time is
   /// read again, until so little is left that it can be read in one go.
-  package func differences() throws(Errno) -> [ItemID: ItemDifference] {
+  ///
+  /// `isOpenForWriting` is asked under the catalog's lock, together with the item: a close notes what
+  /// was written before the file counts as closed, so that none is seen as closed without it.
+  package func differences(
+    isOpenForWriting: (InodeNumber) -> Bool
+  ) throws(Errno) -> [ItemID: ItemDifference] {
     defer { engine.withLock { $0.touched = nil } }
     var left = try changeLazily { engine in
       engine.touched = []
@@ -30,7 +37,7 @@ extension ContainerCatalog {
     var result: [ItemID: ItemDifference] = [:]
     var pass = 0
     while true {
-      for item in left { result[item] = try run { try $0.difference(item) } }
+      for item in left { result[item] = try run { try $0.difference(item, isOpenForWriting) } }
       pass += 1
       left = try run { engine in
         let touched = engine.touched ?? []
@@ -38,7 +45,7 @@ extension ContainerCatalog {
         guard touched.count <= Self.lastPass || pass >= Self.passLimit else {
           return Array(touched)
         }
-        for item in touched { result[item] = try engine.difference(item) }
+        for item in touched { result[item] = try engine.difference(item, isOpenForWriting) }
         return []
       }
       if left.isEmpty { break }
@@ -48,10 +55,13 @@ extension ContainerCatalog {
 }
 
 extension Engine {
-  fileprivate func difference(_ item: ItemID) throws -> ItemDifference {
+  fileprivate func difference(
+    _ item: ItemID, _ isOpenForWriting: (InodeNumber) -> Bool
+  ) throws -> ItemDifference {
     let local = try local(item)
     return ItemDifference(
       local: local, base: try base(item), remote: try remote(item),
-      stamp: try local?.stamp ?? stamp(item))
+      stamp: try local?.stamp ?? stamp(item),
+      isOpenForWriting: local.map { isOpenForWriting($0.inode.number) } ?? false)
   }
 }

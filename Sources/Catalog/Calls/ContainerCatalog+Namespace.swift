@@ -20,12 +20,22 @@ extension ContainerCatalog {
   }
 
   /// Makes an item. EEXIST when the name is taken, ENOENT when the directory was removed.
-  package func create(_ name: ItemName, in parent: InodeNumber, _ new: NewItem) throws(Errno)
-    -> Inode
-  {
-    try change { engine in
-      try engine.requireRoom()
-      return try engine.create(name, in: parent, new)
+  ///
+  /// `noting` is called with its number under the catalog's lock, before anyone else can see the item:
+  /// a file that is made to be written is never seen as one that is empty and closed. It may take leaf
+  /// locks. The call may still throw after.
+  package func create(
+    _ name: ItemName, in parent: InodeNumber, _ new: NewItem,
+    noting: (InodeNumber) -> Void = { _ in }
+  ) throws(Errno) -> Inode {
+    try run { engine in
+      let made = try engine.operation {
+        try engine.requireRoom()
+        return try engine.create(name, in: parent, new)
+      }
+      noting(made.number)
+      if engine.hasDirectChanges { try engine.commitDatabase() }
+      return made
     }
   }
 

@@ -99,14 +99,16 @@ extension ContainerSync {
   /// The items in which the trees differ, each as it is in all three, at one moment.
   private func gather() throws(Errno) -> [ItemID: ItemTrees] {
     var result: [ItemID: ItemTrees] = [:]
-    for (id, item) in try coordinator.catalog.differences() {
+    let coordinator = coordinator
+    let found = try coordinator.catalog.differences { coordinator.isOpenForWriting($0) }
+    for (id, item) in found {
       var trees = ItemTrees(base: item.base, remote: item.remote, stamp: item.stamp)
       if let local = item.local {
         trees.local = LocalSide(
           record: local.record, size: local.inode.size,
           edited: local.isEdited ? edited(local) : nil,
           stamp: local.stamp,
-          isBusy: coordinator.isOpenForWriting(local.inode.number)
+          isBusy: item.isOpenForWriting
             || (damaged[id] != nil && damaged[id] == item.remote?.content?.id))
       }
       result[id] = trees
