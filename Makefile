@@ -25,7 +25,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-tests crash conformance bench bench-build bench-million install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-tests simulate crash conformance bench bench-build bench-million install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,10 @@ soak-model: ## random sequences of system calls against the models, for MODEL_MI
 	@.ci/setup tests
 	$(SWIFT) build --build-tests
 	MODEL_MINUTES=$(MODEL_MINUTES) $(SWIFT) test --skip-build --filter sequencesGoOnForMinutes
+
+simulate: ## run a simulated life of several devices step by step (SEED=), or many (SIMULATION_RUNS=)
+	$(SWIFT) build --build-tests
+	@$(if $(SEED),SIMULATION_SEED=$(SEED)) $(SWIFT) test --skip-build --filter EngineSimulationTests
 
 install: ## install the release binary, built if it is not there (PREFIX=, DESTDIR=, HELPERDIR=)
 	@test -x $(binary) || $(MAKE) setup build

@@ -130,6 +130,14 @@ let package = Package(
     .executableTarget(
       name: "OperationRunner", dependencies: ["OperationSequences", "CLinux"],
       path: "Tests/OperationRunner", swiftSettings: hotSettings),
+    .target(name: "CSimulation", path: "Tests/CSimulation"),
+    .executableTarget(
+      name: "EngineSimulation",
+      dependencies: [
+        "CSimulation", "SyncEngine", "FileSystem", "Catalog", "ContentStore", "Coordination",
+        "Backend", "RemoteStore", "Model", "Platform", logging, system,
+      ],
+      path: "Tests/EngineSimulation", swiftSettings: hotSettings),
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(

@@ -1,0 +1,121 @@
+import Backend
+import Catalog
+import ContentStore
+import Coordination
+import FileSystem
+import Glibc
+import Logging
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import SystemPackage
+
+/// A device's clock of day: of its own, and wrong.
+final class SkewedClock: WallClock, @unchecked Sendable {
+  // Unchecked: the simulation has one thread.
+  private let scheduler: Scheduler
+  private let skew: Int64
+  /// 2026-01-01.
+  private static let start: Int64 = 1_767_225_600_000_000_000
+
+  init(_ scheduler: Scheduler, skew: Int64) {
+    self.scheduler = scheduler
+    self.skew = skew
+  }
+
+  func nanoseconds() -> Int64 { Self.start + skew + scheduler.now }
+}
+
+/// A device from its start to its stop or crash, on a directory: what a session of the daemon is.
+final class DeviceLife: @unchecked Sendable {
+  // Unchecked: the simulation has one thread.
+  let owner: Int
+  let directory: String
+  let clock: SkewedClock
+  let catalog: ContainerCatalog
+  let content: ContentFiles
+  let coordinator: ContainerCoordinator
+  let fileSystem: ContainerFileSystem
+  let sync: ContainerSync
+  let store: FaultyStore
+  let offline = OfflineSwitch()
+
+  static let container = try! ContainerID("iCloud.org.example.simulation")
+
+  init(
+    owner: Int, directory: String, device: Model.DeviceID, name: String, seed: UInt64,
+    clock: SkewedClock, cloud: Cloud, secret: AccountSecret, scheduler: Scheduler,
+    settings: SyncSettings, count: @escaping (String) -> Void
+  ) throws {
+    self.owner = owner
+    self.directory = directory
+    self.clock = clock
+    try Files.makeDirectories(directory)
+    let catalog = try ContainerCatalog(
+      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: clock)
+    let content = try ContentFiles(directory: directory + "/content")
+    if catalog.endedUncleanly {
+      let found = try catalog.recover { key throws(Errno) in
+        try content.found(key).map {
+          FoundContent(size: $0.size, modified: $0.modified, blocks: $0.blocks)
+        }
+      }
+      scheduler.note("\(name) recovers inodes \(found)")
+    }
+    for key in try catalog.unneededContent(among: try content.keys()) { try content.remove(key) }
+    self.catalog = catalog
+    self.content = content
+    coordinator = ContainerCoordinator(
+      container: Self.container, catalog: catalog, content: content)
+    fileSystem = ContainerFileSystem(coordinator: coordinator, clock: clock)
+    store = FaultyStore(cloud, scheduler, name: name, owner: owner, seed: seed, count: count)
+    let offline = offline
+    let way = GatedStore(RetryingStore(store), offline: offline)
+    var logger = Logger(label: name)
+    logger.logLevel = scheduler.isTold ? .trace : .critical
+    sync = ContainerSync(
+      coordinator: coordinator,
+      link: RemoteLink(isOffline: { offline.isOffline }) { () async throws(RemoteError) in
+        let account = try await RemoteAccount.open(
+          store: way, secret: secret, createIfMissing: true)
+        return try await account.createContainer(
+          Self.container, device: device, time: Timestamp(nanoseconds: 1))
+      }, device: device, settings: settings, logger: logger)
+  }
+
+  /// What `fsck` finds.
+  func problems() throws -> [String] {
+    let content = content
+    return try catalog.check(contentKeys: try content.keys()) { (try? content.found($0))??.size }
+      .map(\.description)
+  }
+
+  /// Every item, in the order of paths.
+  func items() throws -> [TreeItem] {
+    var result: [TreeItem] = []
+    func visit(_ number: InodeNumber, _ path: String) throws {
+      for entry in try catalog.readDirectory(number, after: 0, limit: 100_000) {
+        let item = TreeItem(
+          path: "\(path)/\(entry.name)", parent: number, name: entry.name, inode: entry.inode)
+        result.append(item)
+        if entry.inode.kind == .directory { try visit(entry.inode.number, item.path) }
+      }
+    }
+    try visit(.root, "")
+    return result
+  }
+
+  /// The lengths of an item's conflict versions, as far as this device knows.
+  func conflicts(of inode: Catalog.Inode) -> [UInt64] {
+    ((try? catalog.remote(inode.item)) ?? nil)?.conflicts.map(\.size) ?? []
+  }
+}
+
+/// A name in a device's tree.
+struct TreeItem {
+  let path: String
+  let parent: InodeNumber
+  let name: ItemName
+  let inode: Catalog.Inode
+}

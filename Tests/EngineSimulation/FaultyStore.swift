@@ -1,0 +1,136 @@
+import Backend
+
+/// The cloud as one life of a device sees it: late, failing before or after it did something, and at
+/// times without the newest objects.
+final class FaultyStore: ObjectStore, @unchecked Sendable {
+  // Unchecked: the simulation has one thread.
+  private let cloud: Cloud
+  private let scheduler: Scheduler
+  private let name: String
+  private let owner: Int
+  private let count: (String) -> Void
+  private var random: SeededGenerator
+  private var listeners: [(prefix: String, continuation: AsyncStream<Void>.Continuation)] = []
+  var weather = Weather.fair
+
+  /// What is younger than this may not be shown yet.
+  private static let staleness: Int64 = 20_000_000_000
+
+  init(
+    _ cloud: Cloud, _ scheduler: Scheduler, name: String, owner: Int, seed: UInt64,
+    count: @escaping (String) -> Void
+  ) {
+    self.count = count
+    self.cloud = cloud
+    self.scheduler = scheduler
+    self.name = name
+    self.owner = owner
+    random = SeededGenerator(seed: seed, stream: 1000 + UInt64(owner))
+    cloud.listen(owner) { [weak self] key in self?.tell(key) }
+  }
+
+  var description: String { "simulated" }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try await call("get", key) { () throws(StoreError) in
+      guard let object = cloud.objects[key], !isHidden(object, hides()) else {
+        throw .notFound(key)
+      }
+      guard let range else { return object.bytes }
+      let end = min(range.upperBound, UInt64(object.bytes.count))
+      return Array(object.bytes[Int(min(range.lowerBound, end))..<Int(end)])
+    }
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    try await call("put \(bytes.count)", key) { cloud.putIfAbsent(key, bytes) }
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await call("replace", key) { cloud.store(key, bytes) }
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await call("list", prefix) {
+      let hides = hides()
+      let found = cloud.objects.filter { key, object in
+        key.hasPrefix(prefix) && (after.map { keyPrecedes($0, key) } ?? true)
+          && !isHidden(object, hides)
+      }
+      return Array(found.keys.sorted(by: keyPrecedes).prefix(max(0, limit)))
+    }
+  }
+
+  func delete(_ key: String) async throws(StoreError) {
+    try await call("delete", key) { cloud.delete(key) }
+  }
+
+  func news(prefix: String) -> AsyncStream<Void> {
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    listeners.append((prefix, continuation))
+    return stream
+  }
+
+  // MARK: Faults
+
+  /// From when on objects are not shown to this call.
+  private func hides() -> Int64? {
+    guard random.chance(weather.isStale) else { return nil }
+    count("store stale")
+    return scheduler.now - Int64.random(in: 0...Self.staleness, using: &random)
+  }
+
+  private func isHidden(_ object: Cloud.Object, _ since: Int64?) -> Bool {
+    since.map { object.time > $0 } ?? false
+  }
+
+  private func call<Answer>(
+    _ what: String, _ key: String, _ body: () throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    try StoreKey.checkPrefix(key)
+    await wait()
+    if weather.isDown || random.chance(weather.failsBefore) {
+      scheduler.note("\(name) \(what) \(key): failed")
+      count("store \(what.prefix(3)) failed")
+      throw .unavailable("simulated")
+    }
+    let result: Result<Answer, StoreError>
+    do throws(StoreError) { result = .success(try body()) } catch { result = .failure(error) }
+    await wait()
+    if Task.isCancelled { throw .cancelled }
+    if weather.isDown || random.chance(weather.losesAnswers) {
+      scheduler.note("\(name) \(what) \(key): answer lost")
+      count("store \(what.prefix(3)) answer lost")
+      throw .unavailable("simulated")
+    }
+    scheduler.note("\(name) \(what) \(key): \(Self.told(result))")
+    count("store \(what.prefix(3)) answered")
+    return try result.get()
+  }
+
+  private static func told(_ result: Result<some Any, StoreError>) -> String {
+    switch result {
+    case .success(let answer as Bool): "\(answer)"
+    case .success(let keys as [String]): "\(keys.count) keys"
+    case .success: "done"
+    case .failure(let failure): "\(failure)"
+    }
+  }
+
+  private func wait() async {
+    var delay = Int64.random(in: 0...weather.longestDelay, using: &random)
+    if random.chance(weather.stalls) { delay += Int64(random.number(10...90)) * 1_000_000_000 }
+    try? await Task.sleep(for: .nanoseconds(delay / 2))
+  }
+
+  private func tell(_ key: String) {
+    guard !weather.isDown, !random.chance(weather.losesNews) else { return }
+    let delay = Int64.random(in: 0...max(1, weather.longestDelay), using: &random)
+    scheduler.call(owner, after: delay) { [weak self] in
+      for listener in self?.listeners ?? [] where key.hasPrefix(listener.prefix) {
+        listener.continuation.yield()
+      }
+    }
+  }
+}
