@@ -71,7 +71,8 @@ struct Model: Sendable {
       guard let number = expected.number, let text = entry.content else { continue }
       let last = min(done + 1, operations.count)
       let versions = Set(
-        (min(synced[number] ?? 0, last)...last).compactMap { content(of: number, after: $0) })
+        (min(synced[number] ?? 0, last)...last).compactMap { content(of: number, after: $0) }
+          + unnamedVersions(of: number, upTo: last))
       if let wrong = Self.wrong(text, versions) { return "\(entry.path) \(wrong)" }
     }
     return nil
@@ -94,6 +95,30 @@ struct Model: Sendable {
       }
     }
     return nil
+  }
+
+  /// What was written to a file that has no name any more. Where the power took the removal of its name
+  /// and not yet the bytes, it shows them under that name: ext4 too writes out a file's bytes, and only
+  /// then what happened to names before.
+  private func unnamedVersions(of number: String, upTo last: Int) -> [String] {
+    var open: [String: String] = [:]
+    var bytes: Runs?
+    var result: [String] = []
+    for (index, word) in operations.prefix(last).enumerated() {
+      let entry = state(after: index + 1).entries.first { $0.number == number }
+      if let text = entry?.content { bytes = Runs(text) }
+      switch word[0] {
+      case "create", "open", "empty", "name":
+        open[word[1]] = state(after: index + 1).entries.first { $0.path == word[2] }?.number
+      case "write" where entry == nil && open[word[1]] == number:
+        guard let offset = Int(word[2]), let count = Int(word[3]), let letter = word[4].utf8.first
+        else { continue }
+        bytes = bytes?.writing(letter, count, at: offset)
+        if let bytes { result.append(bytes.text) }
+      default: break
+      }
+    }
+    return result
   }
 
   private func content(of number: String, after count: Int) -> String? {

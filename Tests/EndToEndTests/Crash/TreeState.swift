@@ -56,4 +56,27 @@ struct Runs {
     }
     self.bytes = bytes
   }
+
+  init(bytes: [UInt8]) { self.bytes = bytes }
+
+  /// As the driver prints it.
+  var text: String {
+    var result = ""
+    var rest = bytes[...]
+    while let byte = rest.first {
+      let count = rest.prefix { $0 == byte }.count
+      result += "\(UnicodeScalar(byte))\(count),"
+      rest = rest.dropFirst(count)
+    }
+    return result
+  }
+
+  /// With `count` times `letter` written at `offset`.
+  func writing(_ letter: UInt8, _ count: Int, at offset: Int) -> Runs {
+    var result = bytes
+    let missing = offset + count - result.count
+    if missing > 0 { result += repeatElement(UInt8(ascii: "0"), count: missing) }
+    result.replaceSubrange(offset..<(offset + count), with: repeatElement(letter, count: count))
+    return Runs(bytes: result)
+  }
 }
