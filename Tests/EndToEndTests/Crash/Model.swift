@@ -97,24 +97,41 @@ struct Model: Sendable {
     return nil
   }
 
-  /// What was written to a file that has no name any more. Where the power took the removal of its name
-  /// and not yet the bytes, it shows them under that name: ext4 too writes out a file's bytes, and only
-  /// then what happened to names before.
+  /// What was written to a file while it had no name: after the removal of its name, or before it got
+  /// one. Where the power took the removal and not the bytes, or spared the name and not the bytes, it
+  /// shows one of them. ext4 does it too: its fsync writes out a file's bytes, and only then what happened
+  /// to names before; and a name may be on the disk before the bytes are.
   private func unnamedVersions(of number: String, upTo last: Int) -> [String] {
     var open: [String: String] = [:]
-    var bytes: Runs?
+    /// By descriptor: what a file without a name held, one after the other.
+    var unnamed: [String: [Runs]] = [:]
     var result: [String] = []
     for (index, word) in operations.prefix(last).enumerated() {
-      let entry = state(after: index + 1).entries.first { $0.number == number }
-      if let text = entry?.content { bytes = Runs(text) }
+      let entries = state(after: index + 1).entries
+      let isNamed = entries.contains { $0.number == number }
       switch word[0] {
-      case "create", "open", "empty", "name":
-        open[word[1]] = state(after: index + 1).entries.first { $0.path == word[2] }?.number
-      case "write" where entry == nil && open[word[1]] == number:
-        guard let offset = Int(word[2]), let count = Int(word[3]), let letter = word[4].utf8.first
+      case "create", "open", "empty":
+        open[word[1]] = entries.first { $0.path == word[2] }?.number
+      case "unnamed":
+        open[word[1]] = nil
+        unnamed[word[1]] = [Runs(bytes: [])]
+      case "name":
+        open[word[1]] = entries.first { $0.path == word[2] }?.number
+        if open[word[1]] == number { result += unnamed[word[1]]?.map(\.text) ?? [] }
+      case "unlink", "rename":
+        for (descriptor, opened) in open where opened == number && !isNamed {
+          guard unnamed[descriptor] == nil,
+            let bytes = content(of: number, after: index).flatMap({ Runs($0) })
+          else { continue }
+          unnamed[descriptor] = [bytes]
+        }
+      case "write":
+        guard let offset = Int(word[2]), let count = Int(word[3]), let letter = word[4].utf8.first,
+          let now = unnamed[word[1]]?.last, open[word[1]] == nil || !isNamed
         else { continue }
-        bytes = bytes?.writing(letter, count, at: offset)
-        if let bytes { result.append(bytes.text) }
+        let written = now.writing(letter, count, at: offset)
+        unnamed[word[1]]?.append(written)
+        if open[word[1]] == number { result.append(written.text) }
       default: break
       }
     }
