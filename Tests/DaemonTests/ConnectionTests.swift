@@ -1,6 +1,7 @@
 import ControlProtocol
 import Daemon
 import Dispatch
+import Foundation
 import Glibc
 import Platform
 import SystemPackage
@@ -115,8 +116,7 @@ import UbiquityKit
       exit 1
 
       """
-    try Files.replace(program, with: Array(script.utf8))
-    chmod(program, 0o700)
+    try Self.makeProgram(program, script)
     let launcher = DaemonLauncher(executable: program)
     do throws(ControlError) {
       _ = try launcher.start(state: scratch.path)
@@ -124,6 +124,17 @@ import UbiquityKit
     } catch {
       #expect(error == ControlError(.failed, "the third"))
     }
+  }
+
+  /// A process of its own writes it: a program that a test beside this one starts would for a moment
+  /// have our descriptor too, and what is open for writing cannot be run.
+  private static func makeProgram(_ path: String, _ text: String) throws {
+    let shell = Process()
+    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+    shell.arguments = ["-c", "printf %s \"$1\" > \"$0\" && chmod 700 \"$0\"", path, text]
+    try shell.run()
+    shell.waitUntilExit()
+    #expect(shell.terminationStatus == 0)
   }
 
   /// Closes its socket when somebody connects; the connection too, if it takes it.
@@ -142,9 +153,7 @@ import UbiquityKit
     try await Self.onThread {
       let scratch = try Scratch()
       let program = scratch.path + "/program"
-      try Files.replace(
-        program, with: Array("#!/bin/sh\necho 'ubiquityfs: the next' >&2\nexit 1\n".utf8))
-      chmod(program, 0o700)
+      try Self.makeProgram(program, "#!/bin/sh\necho 'ubiquityfs: the next' >&2\nexit 1\n")
       for launcher in [nil, DaemonLauncher(executable: program)] {
         try Self.startDaemonThatEnds(scratch.path, accepts: accepts)
         defer { try? Files.remove(scratch.path + "/control.sock") }
