@@ -9,18 +9,6 @@ extension DaemonService {
     let place: RemovedPlace
   }
 
-  /// Those of the containers that `items` are in, or of all.
-  private func sessions(_ items: [ItemReference]) throws(ControlError) -> [ContainerSession] {
-    let account = try requireAccount()
-    guard !items.isEmpty else { return account.sessions }
-    var result: [ContainerSession] = []
-    for item in items {
-      let session = try mounted(item.mountpoint)
-      if !result.contains(where: { $0 === session }) { result.append(session) }
-    }
-    return result
-  }
-
   private func found(in sessions: [ContainerSession]) throws(ControlError) -> [Found] {
     var result: [Found] = []
     for session in sessions {
@@ -50,7 +38,7 @@ extension DaemonService {
       })
   }
 
-  private static func bytes(_ path: [ItemName]) -> [UInt8] {
+  static func bytes(_ path: [ItemName]) -> [UInt8] {
     Array(path.map(\.bytes).joined(separator: [0x2F]))
   }
 

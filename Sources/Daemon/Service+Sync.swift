@@ -5,21 +5,25 @@ internal import Model
 internal import SyncEngine
 
 extension DaemonService {
+  /// Those of the containers that `items` are in, or of all.
+  func sessions(_ items: [ItemReference]) throws(ControlError) -> [ContainerSession] {
+    let account = try requireAccount()
+    guard !items.isEmpty else { return account.sessions }
+    var result: [ContainerSession] = []
+    for item in items {
+      let session = try mounted(item.mountpoint)
+      if !result.contains(where: { $0 === session }) { result.append(session) }
+    }
+    return result
+  }
+
   /// Without waiting it starts; with it returns when the containers are in step with the backend.
   func sync(_ request: SyncRequest, _ connection: ClientConnection) throws(ControlError) {
     if let timeout = request.timeout, !(0...1e9).contains(timeout) {
       throw ControlError(.usage, "a time-out is a number of seconds from 0 to 1000000000")
     }
     let account = try requireAccount()
-    var sessions: [ContainerSession] = []
-    if request.items.isEmpty {
-      sessions = account.sessions
-    } else {
-      for item in request.items {
-        let session = try mounted(item.mountpoint)
-        if !sessions.contains(where: { $0 === session }) { sessions.append(session) }
-      }
-    }
+    let sessions = try sessions(request.items)
     guard !offline.isOffline else {
       throw ControlError(
         .offline, "offline mode is on; turn it off with `ubiquityfs offline off`")
@@ -116,7 +120,7 @@ extension DaemonService {
   private static func report(_ transfer: Transfer, _ session: ContainerSession) -> TransferReport? {
     guard let path = try? session.catalog.path(of: transfer.number) else { return nil }
     return TransferReport(
-      path: PathBytes(Array(path.map(\.bytes).joined(separator: [0x2F]))),
+      path: PathBytes(bytes(path)),
       direction: transfer.isUpload ? "upload" : "download", bytesDone: transfer.done,
       bytesTotal: transfer.total)
   }

@@ -31,6 +31,8 @@ final class OpenContent: Sendable {
     var isLocal: Bool
     /// Of a placeholder.
     var size: UInt64
+    /// Some of it was there to be read.
+    var wasRead = false
     var reader: OpenFile?
     var writer: OpenFile?
     /// Handles that can write.
@@ -74,6 +76,7 @@ final class OpenContent: Sendable {
     try state.withLock { (state) throws(Errno) in
       if !state.isLocal {
         if let partial = store.existingPartial(state.key), partial.isPresent(range) {
+          state.wasRead = true
           return .file(partial.file)
         }
         guard try becameLocal(&state) else { return .missing(size: state.size) }
@@ -112,7 +115,8 @@ final class OpenContent: Sendable {
   func becameLocal(_ state: inout State) throws(Errno) -> Bool {
     let inode = try catalog.inode(number)
     if inode.generation != state.key.generation {
-      // What was only announced has given way to what was sent. Nobody has read any of it.
+      // What was only announced gives way to what was sent, since nobody can have read any of it.
+      guard !state.wasRead else { throw Errno.staleNFSFileHandle }
       state.key = ContentKey(item: inode.item, generation: inode.generation)
       state.size = inode.size
     }

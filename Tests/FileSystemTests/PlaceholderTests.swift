@@ -87,6 +87,15 @@ import Testing
     container.system.release(handle)
   }
 
+  /// A handle that has read one content never goes on with another.
+  @Test func whatWasReadIsNotReadOnWithOtherBytes() throws {
+    let handle = try container.open(number)
+    #expect(try container.read(handle, count: 4) == "aaaa")
+    #expect(try container.replaceRemotely(number, Array("other".utf8)) != number)
+    #expect(try container.read(handle, at: 100, count: 4) == "aaaa")
+    container.system.release(handle)
+  }
+
   @Test func withoutANetworkItSaysSo() throws {
     let handle = try container.open(number)
     container.coordinator.setFetcher(nil)

@@ -7,28 +7,6 @@ import Testing
 
 /// Recently deleted, on two devices without mounts.
 @Suite(.serialized) struct RemovedItemsTests {
-  private func withDevices(
-    _ body: (EngineDevice, EngineDevice) async throws -> Void
-  ) async throws {
-    let store = MemoryStore()
-    let secret = AccountSecret.generate()
-    let first = try EngineDevice(store: store, secret: secret)
-    let second = try EngineDevice(store: store, secret: secret)
-    let result: Result<Void, any Error>
-    do { result = .success(try await body(first, second)) } catch { result = .failure(error) }
-    await first.end()
-    await second.end()
-    try result.get()
-  }
-
-  private func settle(_ devices: EngineDevice...) async throws {
-    for _ in 0..<3 {
-      for device in devices { try await device.sync.sync(timeout: .seconds(60)) }
-    }
-    let listings = try devices.map { try $0.listing() }
-    #expect(listings.dropFirst().allSatisfy { $0 == listings[0] })
-  }
-
   private func paths(_ device: EngineDevice) throws -> [String] {
     try device.sync.removedItems().map { $0.path.map(\.description).joined(separator: "/") }
       .sorted()

@@ -10,33 +10,6 @@ import Testing
 
 /// Two devices without mounts on one memory backend.
 @Suite(.serialized) struct TwoDevicesTests {
-  private func withDevices(
-    _ body: (EngineDevice, EngineDevice) async throws -> Void
-  ) async throws {
-    let store = MemoryStore()
-    let secret = AccountSecret.generate()
-    let first = try EngineDevice(store: store, secret: secret)
-    let second = try EngineDevice(store: store, secret: secret)
-    do {
-      try await body(first, second)
-    } catch {
-      await first.end()
-      await second.end()
-      throw error
-    }
-    await first.end()
-    await second.end()
-  }
-
-  private func settle(_ devices: EngineDevice...) async throws {
-    for _ in 0..<3 {
-      for device in devices { try await device.sync.sync(timeout: .seconds(60)) }
-    }
-    let listings = try devices.map { try $0.listing() }
-    #expect(listings.dropFirst().allSatisfy { $0 == listings[0] })
-    for device in devices { #expect(try device.catalog.differing() == []) }
-  }
-
   @Test func aFileArrivesAsAPlaceholderAndOpens() async throws {
     try await withDevices { first, second in
       let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }

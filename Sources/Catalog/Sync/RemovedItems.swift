@@ -1,4 +1,5 @@
 package import Model
+internal import RecordFormat
 package import SystemPackage
 
 /// What was removed from the log and can be brought back: its last record, which names its content.
@@ -10,7 +11,7 @@ extension Engine {
   ) throws {
     for record in changes.upserts { try dropRemoved(record.id) }
     for id in changes.forgotten { try dropRemoved(id) }
-    guard let origin else { return }
+    guard let origin, !changes.removals.isEmpty else { return }
     let taken = Set(changes.upserts.flatMap(\.links))
     // By a clock that is ahead it would be kept for too long.
     let time = min(origin.time, now)
@@ -29,26 +30,28 @@ extension Engine {
     try write { db in try queries.deleteRemoved.run(db, item) }
   }
 
-  func removedItem(_ item: ItemID) throws -> RemovedItem? {
-    let found = try database { db in try queries.removed.first(db, item) { try removedRow($0) } }
-    return try found.map(removedItem)
+  fileprivate func removedItem(_ item: ItemID) throws -> RemovedItem? {
+    let found = try database { db in
+      try queries.removed.first(db, item) { try Self.removedRow($0) }
+    }
+    return try found.map(Self.removedItem)
   }
 
-  func removedItems(since time: Timestamp) throws -> [RemovedItem] {
+  fileprivate func removedRows(since time: Timestamp) throws -> [RemovedRow] {
     try database { db in
-      try queries.allRemoved.all(db, time.nanoseconds) { try removedRow($0) }
-    }.map(removedItem)
+      try queries.allRemoved.all(db, time.nanoseconds) { try Self.removedRow($0) }
+    }
   }
 
-  private typealias RemovedRow = (record: [UInt8], time: Timestamp, device: Model.DeviceID)
+  fileprivate typealias RemovedRow = (record: [UInt8], time: Timestamp, device: Model.DeviceID)
 
-  private func removedRow(_ row: SQLRow) throws -> RemovedRow {
+  private static func removedRow(_ row: SQLRow) throws -> RemovedRow {
     (row.blob(0), row.time(1), try row.identifier(2))
   }
 
-  private func removedItem(_ row: RemovedRow) throws -> RemovedItem {
-    guard let record = try decode(row.record) else { throw CatalogDamage("a record is missing") }
-    return RemovedItem(record: record, removed: row.time, device: row.device)
+  fileprivate static func removedItem(_ row: RemovedRow) throws -> RemovedItem {
+    RemovedItem(
+      record: try ItemRecord(decoding: row.record), removed: row.time, device: row.device)
   }
 }
 
@@ -62,7 +65,9 @@ extension ItemRecord {
 extension ContainerCatalog {
   /// What was removed, on whatever device, and not brought back since; the newest first.
   package func removedItems(since time: Timestamp) throws(Errno) -> [RemovedItem] {
-    try run { try $0.removedItems(since: time) }
+    let rows = try run { try $0.removedRows(since: time) }
+    // There may be very many: requests do not wait for their decoding.
+    do { return try rows.map(Engine.removedItem) } catch { throw Errno.ioError }
   }
 
   package func removedItem(_ item: ItemID) throws(Errno) -> RemovedItem? {

@@ -179,5 +179,5 @@ extension ContainerSync {
     knownDeletions = record
   }
 
-  private var now: Timestamp { Timestamp(clamping: SystemClock().nanoseconds()) }
+  private var now: Timestamp { coordinator.catalog.now }
 }

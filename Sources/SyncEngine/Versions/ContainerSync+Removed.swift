@@ -131,8 +131,6 @@ extension ContainerSync {
       record.links = try record.links.map { link in
         try place(link, among: records, taken: &taken)
       }.sorted()
-      // Of several names that are all in directories that are gone, one is enough.
-      record.links = record.links.reduce(into: []) { if $0.last != $1 { $0.append($1) } }
       if record.content?.manifest == nil,
         let kept = record.conflicts.last(where: { $0.manifest != nil })
       {

@@ -1,0 +1,27 @@
+import Backend
+import RemoteStore
+import SyncEngine
+import Testing
+
+/// Two devices of one account on one memory backend, until `body` ends.
+func withDevices(_ body: (EngineDevice, EngineDevice) async throws -> Void) async throws {
+  let store = MemoryStore()
+  let secret = AccountSecret.generate()
+  let first = try EngineDevice(store: store, secret: secret)
+  let second = try EngineDevice(store: store, secret: secret)
+  let result: Result<Void, any Error>
+  do { result = .success(try await body(first, second)) } catch { result = .failure(error) }
+  await first.end()
+  await second.end()
+  try result.get()
+}
+
+/// Each in turn, until all show the same and nothing differs.
+func settle(_ devices: EngineDevice...) async throws {
+  for _ in 0..<3 {
+    for device in devices { try await device.sync.sync(timeout: .seconds(60)) }
+  }
+  let listings = try devices.map { try $0.listing() }
+  #expect(listings.dropFirst().allSatisfy { $0 == listings[0] })
+  for device in devices { #expect(try device.catalog.differing() == []) }
+}
