@@ -100,8 +100,10 @@ extension RemoteContainer {
 }
 
 extension AccountKeys {
-  func seal(_ plain: UnsafeRawBufferPointer, as reference: ChunkReference) -> [UInt8] {
-    chunk.seal(plain, Self.associated(reference))
+  func seal(
+    _ plain: UnsafeRawBufferPointer, as reference: ChunkReference, with compressor: Compressor
+  ) -> SealedBytes {
+    chunk.seal(plain, Self.associated(reference), with: compressor)
   }
 
   func open(_ sealed: ArraySlice<UInt8>, _ reference: ChunkReference) throws(SealError) -> [UInt8] {

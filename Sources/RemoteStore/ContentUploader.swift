@@ -3,7 +3,12 @@ package import Model
 package import Platform
 
 extension RemoteContainer {
-  package func makeUploader() -> ContentUploader { ContentUploader(self) }
+  /// `stored` is told of chunks as soon as they are in the backend, long before `finish`.
+  package func makeUploader(
+    stored: @escaping @Sendable ([ChunkLocation]) -> Void = { _ in }
+  ) -> ContentUploader {
+    ContentUploader(self, stored: stored)
+  }
 }
 
 /// Sends the contents of files, each chunk once, in packs that files share.
@@ -13,6 +18,8 @@ extension RemoteContainer {
 /// the same error: what was added is not in the backend, and the uploader is to be thrown away.
 package actor ContentUploader {
   private let container: RemoteContainer
+  private let tellStored: @Sendable ([ChunkLocation]) -> Void
+  private let memory = UploadMemory()
   private var pack = PackBuilder()
   /// What is in this uploader's packs, or on its way into one.
   private var claimed: Set<ChunkID> = []
@@ -22,8 +29,15 @@ package actor ContentUploader {
   private var failure: RemoteError?
 
   private static let parallelPuts = 2
+  /// Files up to this may be added many at once.
+  package static let smallFile = UInt64(Chunker.whole)
+  /// What is added at once is together at most this long.
+  package static let batchBytes = UInt64(ReadBuffer.capacity)
 
-  init(_ container: RemoteContainer) { self.container = container }
+  init(_ container: RemoteContainer, stored: @escaping @Sendable ([ChunkLocation]) -> Void) {
+    self.container = container
+    tellStored = stored
+  }
 
   deinit { for task in sending.values { task.cancel() } }
 
@@ -46,22 +60,15 @@ package actor ContentUploader {
     var references: [ChunkReference] = []
     var done: UInt64 = 0
     if size > 0 {
-      let chunks = FileChunks(file: file, size: size, keys: keys)
+      let chunks = FileChunks(file: file, size: size, keys: keys, memory: memory)
       while true {
         try check()
-        let batch = try await UploadQueue.run { () throws(RemoteError) in try chunks.next() }
+        let batch = try await BlockingWork.run { () throws(RemoteError) in try chunks.next() }
         guard let batch else { break }
         references += batch.references
         let wanted = try claim(batch, isKnown)
         if !wanted.isEmpty {
-          // Nothing here fails or is cancelled: what is claimed gets into a pack.
-          let sealed = await UploadQueue.run {
-            concurrently(wanted.count) { index in
-              let chunk = wanted[index]
-              return keys.seal(batch.bytes[chunk], as: batch.references[chunk])
-            }
-          }
-          for (index, bytes) in zip(wanted, sealed) { append(bytes, batch.references[index]) }
+          await seal(wanted, of: batch)
           try await settle(leaving: Self.parallelPuts)
         }
         done += batch.references.reduce(0) { $0 + UInt64($1.length) }
@@ -69,6 +76,37 @@ package actor ContentUploader {
       }
     }
     return Manifest(chunks: references)
+  }
+
+  /// The same of small files, many at once: each one's content, or why it has none. Fails as a whole with
+  /// what is no single file's fault.
+  package func add(
+    small files: [SmallFile], isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID> = { _ in [] }
+  ) async throws(RemoteError) -> [Result<Manifest, RemoteError>] {
+    try check()
+    let keys = container.keys
+    let memory = memory
+    let read = await BlockingWork.run { SmallFiles(files, keys: keys, memory: memory) }
+    await seal(try claim(read.batch, isKnown), of: read.batch)
+    await BlockingWork.run { read.synchronize() }
+    try await settle(leaving: Self.parallelPuts)
+    return read.results
+  }
+
+  /// Nothing here fails or is cancelled: what is claimed gets into a pack.
+  private func seal(_ wanted: [Int], of batch: ChunkBatch) async {
+    guard !wanted.isEmpty else { return }
+    let keys = container.keys
+    let memory = memory
+    let sealed = await BlockingWork.run {
+      concurrently(wanted.count) { index in
+        let chunk = wanted[index]
+        return memory.withCompressor {
+          keys.seal(batch.bytes[chunk], as: batch.references[chunk], with: $0)
+        }
+      }
+    }
+    for (index, bytes) in zip(wanted, sealed) { append(bytes, batch.references[index]) }
   }
 
   /// Sends what is left and gives the places of all new chunks since the last `finish`. When it
@@ -112,7 +150,7 @@ package actor ContentUploader {
     return wanted
   }
 
-  private func append(_ sealed: [UInt8], _ chunk: ChunkReference) {
+  private func append(_ sealed: SealedBytes, _ chunk: ChunkReference) {
     pack.append(sealed, chunk)
     if pack.isFull { send() }
   }
@@ -121,9 +159,10 @@ package actor ContentUploader {
   private func send() {
     guard !pack.isEmpty else { return }
     let full = pack
-    pack = PackBuilder()
+    pack = PackBuilder(in: memory.takePack())
     nextSending += 1
     let container = container
+    let memory = memory
     sending[nextSending] = Task {
       let bytes = full.finish(container.keys)
       let name = ObjectName.pack(container.incarnation, full.id)
@@ -131,6 +170,7 @@ package actor ContentUploader {
         guard try await container.putOnce(name, bytes, readBack: bytes.count) else {
           throw .damaged(object: name, reason: "another object has its name")
         }
+        memory.giveBack(pack: bytes)
         return .success(full.locations)
       } catch {
         return .failure(error)
@@ -146,7 +186,9 @@ package actor ContentUploader {
       // Another call may have waited for the same pack and taken its result.
       guard sending.removeValue(forKey: oldest) != nil else { continue }
       switch result {
-      case .success(let locations): stored += locations
+      case .success(let locations):
+        stored += locations
+        tellStored(locations)
       case .failure(let error): failure = error
       }
     }

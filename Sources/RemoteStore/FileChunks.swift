@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Model
 internal import Platform
 internal import SystemPackage
@@ -16,23 +15,23 @@ final class FileChunks: @unchecked Sendable {
   private let file: OpenFile
   private let size: UInt64
   private let keys: AccountKeys
-  private let buffer: UnsafeMutableRawBufferPointer
+  private let memory: UploadMemory
+  private let lent: ReadBuffer
+  private var buffer: UnsafeMutableRawBufferPointer { lent.bytes }
   /// How far the file was read into the buffer.
   private var offset: UInt64 = 0
   /// What of the buffer is read and not cut yet.
   private var rest = 0..<0
 
-  private static let capacity = 8 << 20
-
-  init(file: OpenFile, size: UInt64, keys: AccountKeys) {
+  init(file: OpenFile, size: UInt64, keys: AccountKeys, memory: UploadMemory) {
     self.file = file
     self.size = size
     self.keys = keys
-    let capacity = Int(min(size, UInt64(Self.capacity)))
-    buffer = .allocate(byteCount: max(1, capacity), alignment: 4096)
+    self.memory = memory
+    lent = memory.takeBuffer()
   }
 
-  deinit { buffer.deallocate() }
+  deinit { memory.giveBack(lent) }
 
   /// Nil at the end. Blocks on the disk and the processor: call it off the tasks' threads.
   func next() throws(RemoteError) -> ChunkBatch? {
@@ -82,42 +81,5 @@ final class FileChunks: @unchecked Sendable {
       ChunkReference(id: keys.chunkID(named[index]), length: UInt32(named[index].count))
     }
     return ChunkBatch(references: references, bytes: pieces)
-  }
-}
-
-/// `body` of 0..<count, on all processors. Blocks: not for a task's thread.
-func concurrently<Answer>(_ count: Int, _ body: @Sendable (Int) -> Answer) -> [Answer] {
-  [Answer](unsafeUninitializedCapacity: count) { buffer, filled in
-    if let start = buffer.baseAddress {
-      // Each call initialises an element of its own.
-      nonisolated(unsafe) let start = start
-      DispatchQueue.concurrentPerform(iterations: count) { index in
-        (start + index).initialize(to: body(index))
-      }
-    }
-    filled = count
-  }
-}
-
-/// Where blocking work of uploads is done.
-enum UploadQueue {
-  private static let queue = DispatchQueue(
-    label: "ubiquityfs.upload", qos: .utility, attributes: .concurrent)
-
-  static func run<Answer: Sendable, Failure: Error>(
-    _ body: @escaping @Sendable () throws(Failure) -> Answer
-  ) async throws(Failure) -> Answer {
-    let result: Result<Answer, Failure> = await withCheckedContinuation { continuation in
-      queue.async {
-        let result: Result<Answer, Failure>
-        do throws(Failure) {
-          result = .success(try body())
-        } catch {
-          result = .failure(error)
-        }
-        continuation.resume(returning: result)
-      }
-    }
-    return try result.get()
   }
 }

@@ -7,21 +7,27 @@ internal import RecordFormat
 struct PackBuilder {
   let id = PackID.random()
   private(set) var locations: [ChunkLocation] = []
-  private var bytes = ObjectHeader.pack.bytes
+  private var bytes: [UInt8]
 
   /// A pack is closed when it has this many bytes.
   static let target = 8 << 20
 
+  /// `room` is empty; its memory is used.
+  init(in room: [UInt8] = []) {
+    bytes = room
+    bytes += ObjectHeader.pack.bytes
+  }
+
   var isFull: Bool { bytes.count >= Self.target }
   var isEmpty: Bool { locations.isEmpty }
 
-  mutating func append(_ sealed: [UInt8], _ chunk: ChunkReference) {
+  mutating func append(_ sealed: SealedBytes, _ chunk: ChunkReference) {
     if isEmpty { bytes.reserveCapacity(Self.target + Chunker.maximum) }
     locations.append(
       ChunkLocation(
         chunk: chunk, pack: id, offset: UInt64(bytes.count),
         storedLength: UInt32(sealed.count)))
-    bytes += sealed
+    sealed.append(to: &bytes)
   }
 
   /// The whole object.

@@ -1,5 +1,6 @@
 internal import CZstd
 @preconcurrency internal import Crypto
+internal import FoundationEssentials
 
 /// What a sealed thing is, where it belongs, and in which format: it opens nowhere else.
 struct AssociatedData {
@@ -22,31 +23,43 @@ struct SealError: Error {
   let reason: String
 }
 
+/// What is sealed, as the library that seals gives it.
+struct SealedBytes: Sendable {
+  private let bytes: Data
+
+  fileprivate init(_ bytes: Data) { self.bytes = bytes }
+
+  var count: Int { bytes.count }
+
+  func append(to array: inout [UInt8]) { bytes.withUnsafeBytes { array.append(contentsOf: $0) } }
+}
+
 /// Compresses and encrypts: AES-256-GCM with a random nonce over one byte that says how the rest is
 /// stored, and the rest. Stored as nonce (12), ciphertext, tag (16).
 struct SealingKey: Sendable {
   private let key: SymmetricKey
 
   static let overhead = 29
-  private static let raw: UInt8 = 0
-  private static let compressed: UInt8 = 1
-  private static let level: Int32 = 1
 
   init(_ key: SymmetricKey) { self.key = key }
 
-  func seal(_ plain: UnsafeRawBufferPointer, _ associated: AssociatedData) -> [UInt8] {
-    let payload = Self.pack(plain)
+  func seal(
+    _ plain: UnsafeRawBufferPointer, _ associated: AssociatedData, with compressor: Compressor
+  ) -> SealedBytes {
     do {
-      let box = try AES.GCM.seal(payload, using: key, authenticating: associated.bytes)
-      var result: [UInt8] = []
-      result.reserveCapacity(payload.count + 28)
-      result.append(contentsOf: box.nonce)
-      result.append(contentsOf: box.ciphertext)
-      result.append(contentsOf: box.tag)
-      return result
+      let box = try AES.GCM.seal(
+        compressor.pack(plain), using: key, authenticating: associated.bytes)
+      guard let combined = box.combined else { preconditionFailure("the nonce has 12 bytes") }
+      return SealedBytes(combined)
     } catch {
       preconditionFailure("AES-GCM refuses a key and nonce of its own making: \(error)")
     }
+  }
+
+  func seal(_ plain: UnsafeRawBufferPointer, _ associated: AssociatedData) -> [UInt8] {
+    var result: [UInt8] = []
+    seal(plain, associated, with: Compressor(capacity: plain.count)).append(to: &result)
+    return result
   }
 
   func seal(_ plain: [UInt8], _ associated: AssociatedData) -> [UInt8] {
@@ -68,30 +81,14 @@ struct SealingKey: Sendable {
       throw SealError(reason: "its seal is broken")
     }
     switch payload.first {
-    case Self.raw:
+    case Compressor.raw:
       guard payload.count - 1 <= limit else { throw SealError(reason: "it is too long") }
       return Array(payload.dropFirst())
-    case Self.compressed:
+    case Compressor.compressed:
       return try Self.unpack(payload, limit: limit)
     default:
       throw SealError(reason: "it is stored in an unknown way")
     }
-  }
-
-  private static func pack(_ plain: UnsafeRawBufferPointer) -> [UInt8] {
-    let bound = ZSTD_compressBound(plain.count)
-    let small = [UInt8](unsafeUninitializedCapacity: bound + 1) { buffer, filled in
-      let room = UnsafeMutableRawBufferPointer(
-        rebasing: UnsafeMutableRawBufferPointer(buffer)[1...])
-      let count = ZSTD_compress(room.baseAddress, room.count, plain.baseAddress, plain.count, level)
-      guard ZSTD_isError(count) == 0, count < plain.count else {
-        filled = 0
-        return
-      }
-      buffer.initializeElement(at: 0, to: compressed)
-      filled = count + 1
-    }
-    return small.isEmpty ? [raw] + plain : small
   }
 
   private static func unpack(_ payload: [UInt8], limit: Int) throws(SealError) -> [UInt8] {

@@ -4,6 +4,7 @@ import Glibc
 import Model
 import Platform
 import RemoteStore
+import SystemPackage
 import Testing
 
 @Suite struct ContentTests {
@@ -80,6 +81,42 @@ import Testing
     #expect(all.count == 300)
     #expect(fixture.meter.traffic.gets - gets == 1)
     #expect(try await download(fixture, manifests[17], locations) == contents[17])
+  }
+
+  /// Many at once, one of which is being written, one shorter than it should be, one unreadable: the
+  /// others go up, and only files that were read are made durable.
+  @Test func smallFilesGoTogether() async throws {
+    let fixture = try await Fixture()
+    let contents = (0..<20).map { noise(20_000 + $0 / 2, seed: UInt64($0 / 2)) }
+    let durable = Lock(Set<Int>())
+    let files = contents.enumerated().map { index, bytes in
+      SmallFile(size: UInt64(bytes.count)) { () throws(Errno) in
+        switch index {
+        case 3: return nil
+        case 5: throw .ioError
+        case 7: return try! temporaryFile(Array(bytes.dropLast()))
+        default: return try! temporaryFile(bytes)
+        }
+      } synchronize: { _ throws(Errno) in
+        durable.withLock { _ = $0.insert(index) }
+        if index == 9 { throw .noSpace }
+      }
+    }
+    let uploader = fixture.container.makeUploader()
+    let results = try await uploader.add(small: files)
+    let locations = try await uploader.finish()
+    #expect(durable.withLock { $0 } == Set(0..<20).subtracting([3, 5, 7]))
+    for (index, result) in results.enumerated() {
+      switch index {
+      case 3, 7: #expect(throws: RemoteError.changedWhileReading) { try result.get() }
+      case 5: #expect(throws: RemoteError.file(.ioError)) { try result.get() }
+      case 9: #expect(throws: RemoteError.file(.noSpace)) { try result.get() }
+      default:
+        #expect(try await download(fixture, try result.get(), locations) == contents[index])
+      }
+    }
+    // Each content is there twice; both files of the pairs with a fault in them have one left.
+    #expect(locations.count == 10)
   }
 
   @Test func filesMayBeAddedAtTheSameTime() async throws {

@@ -72,6 +72,12 @@ enum Schema {
       item BLOB PRIMARY KEY, record BLOB NOT NULL, time INTEGER NOT NULL, device BLOB NOT NULL
     );
     """,
+    """
+    CREATE TABLE sent (
+      id BLOB PRIMARY KEY, pack BLOB NOT NULL, offset INTEGER NOT NULL, stored INTEGER NOT NULL,
+      length INTEGER NOT NULL, time INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    """,
   ]
 }
 
@@ -181,6 +187,13 @@ struct Queries {
   let chunk = Query("SELECT pack, offset, stored, length FROM chunk WHERE id = ?")
   let setChunk = Query(
     "INSERT OR REPLACE INTO chunk (id, pack, offset, stored, length) VALUES (?, ?, ?, ?, ?)")
+  let allSent = Query("SELECT id, pack, offset, stored, length FROM sent ORDER BY id")
+  let setSent = Query(
+    """
+    INSERT OR REPLACE INTO sent (id, pack, offset, stored, length, time) VALUES (?, ?, ?, ?, ?, ?)
+    """)
+  let deleteSent = Query("DELETE FROM sent WHERE id = ?")
+  let dropSent = Query("DELETE FROM sent WHERE time < ?")
   let upload = Query("SELECT generation, size, mtime, manifest FROM upload WHERE item = ?")
   let setUpload = Query(
     """

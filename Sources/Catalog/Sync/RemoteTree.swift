@@ -238,6 +238,11 @@ extension Engine {
     if !changes.isEmpty || isAhead {
       try fold(changes, to: position, from: origin)
     }
+    if !changes.chunks.isEmpty {
+      try write { db in
+        for chunk in changes.chunks { try queries.deleteSent.run(db, chunk.chunk.id.bytes) }
+      }
+    }
     for record in changes.upserts where !undecided.contains(record.id) { try agree(record.id) }
     for id in changes.removals { try agree(id) }
     var stillEdited: Set<ItemID> = []

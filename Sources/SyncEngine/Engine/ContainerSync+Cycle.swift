@@ -16,6 +16,7 @@ extension ContainerSync {
     do throws(CycleFailure) {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
       reserved = []
+      try resumeUploads()
       for _ in 0..<Self.roundLimit {
         guard !Task.isCancelled else { throw CycleFailure.cancelled }
         try await pull(remote)
@@ -61,8 +62,7 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     let items = try local { () throws(Errno) in try gather() }
     guard !items.isEmpty else {
-      // Chunks of contents that changed again before they were committed: garbage, not ours to tell.
-      unannounced = []
+      try forgetUnannounced()
       staged = [:]
       dropStagings(except: [])
       try deletionsEnded()

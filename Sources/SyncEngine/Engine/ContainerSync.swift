@@ -28,6 +28,8 @@ package actor ContainerSync {
   var staged: [ItemID: StagedContent] = [:]
   /// Chunks that are durable in the backend and that no segment has told of yet.
   var unannounced: [ChunkLocation] = []
+  /// Whether what a former run of the daemon sent is among them.
+  var hasResumed = false
   /// Names that items have which do not sync; of one cycle.
   var reserved: Set<Link> = []
   /// Newer contents that are here whole and wait to be switched to.

@@ -17,30 +17,35 @@ extension ContainerSync {
 
   /// Gives whether any content was staged, and so whether there is something to commit.
   func upload(_ items: [ItemID], to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
-    let uploader = remote.makeUploader()
+    let catalog = coordinator.catalog
+    let uploader = remote.makeUploader { chunks in try? catalog.noteSent(chunks) }
+    let announced = Set(unannounced.map(\.chunk.id))
+    let sending = Sending(uploader: uploader) { ids in
+      Set(try catalog.chunkLocations(ids).keys).union(ids.filter(announced.contains))
+    }
     var done: [ItemID: StagedContent] = [:]
     var bytes: UInt64 = 0
-    for (item, inode) in try local({ () throws(Errno) in try ready(items) }) {
+    let ready = try local { () throws(Errno) in try self.ready(items) }
+    for batch in UploadOrder.batches(ready, at: catalog.now) {
       guard !Task.isCancelled else { throw .cancelled }
-      if !done.isEmpty, bytes + inode.size > Self.batchBytes || done.count >= Self.batchFiles {
+      if !done.isEmpty, bytes + batch.bytes > Self.batchBytes || done.count >= Self.batchFiles {
         break
       }
-      transfers.began(inode.number, size: inode.size)
+      for inode in batch.files { transfers.began(inode.number, size: inode.size) }
       do throws(RemoteError) {
-        if let content = try await upload(inode, with: uploader) {
-          done[item] = content
-          bytes += inode.size
+        let results = try await upload(batch, sending)
+        for (inode, result) in zip(batch.files, results) {
+          switch result {
+          case .success(let content?):
+            done[inode.item] = content
+            bytes += inode.size
+            transfers.ended(inode.number)
+          case .success(nil): transfers.ended(inode.number)
+          case .failure(let errno): failed(inode, errno)
+          }
         }
-        transfers.ended(inode.number)
-      } catch .file(let errno) {
-        // One file that can't be read holds up no other.
-        let text = "its content cannot be read here: \(errno)"
-        if transfers.upload(inode.number)?.lastError != text {
-          logger.error("upload of item \(inode.number): \(text)")
-        }
-        transfers.ended(inode.number, error: text)
       } catch {
-        transfers.ended(inode.number)
+        for inode in batch.files { transfers.ended(inode.number) }
         throw .remote(error)
       }
     }
@@ -51,78 +56,152 @@ extension ContainerSync {
     return !done.isEmpty
   }
 
-  /// The files whose content can go now, small ones first.
-  private func ready(_ items: [ItemID]) throws(Errno) -> [(ItemID, Catalog.Inode)] {
-    var result: [(ItemID, Catalog.Inode)] = []
+  /// One file that can't be read holds up no other.
+  private func failed(_ inode: Catalog.Inode, _ errno: Errno) {
+    let text = "its content cannot be read here: \(errno)"
+    if transfers.upload(inode.number)?.lastError != text {
+      logger.error("upload of item \(inode.number): \(text)")
+    }
+    transfers.ended(inode.number, error: text)
+  }
+
+  /// The files whose content can go now.
+  private func ready(_ items: [ItemID]) throws(Errno) -> [Catalog.Inode] {
+    var result: [Catalog.Inode] = []
     for item in items {
       guard let found = try coordinator.catalog.local(item), found.isEdited,
         !coordinator.isOpenForWriting(found.inode.number), found.inode.content == .local
       else { continue }
       let isPaused =
         found.record.links.first.map { turns.pause($0, at: monotonicNanoseconds()) != nil } ?? false
-      if !isPaused { result.append((item, found.inode)) }
+      if !isPaused { result.append(found.inode) }
     }
-    return result.sorted { ($0.1.size, $0.0) < ($1.1.size, $1.0) }
+    return result
   }
 
-  /// Nil when the file changed while it was read; its next close brings it here again.
-  private func upload(_ inode: Catalog.Inode, with uploader: ContentUploader)
-    async throws(RemoteError)
-    -> StagedContent?
+  /// Where one round's contents go, and which of their chunks are there.
+  private struct Sending {
+    let uploader: ContentUploader
+    let isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID>
+  }
+
+  /// Of each file its content, or nil when it changed while it was read: its next close brings it here
+  /// again.
+  private func upload(_ batch: UploadBatch, _ sending: Sending) async throws(RemoteError)
+    -> [Result<StagedContent?, Errno>]
   {
     let coordinator = coordinator
-    let number = inode.number
-    coordinator.opened(number, forWriting: false)
+    for inode in batch.files { coordinator.opened(inode.number, forWriting: false) }
     defer {
-      coordinator.closed(number, forWriting: false)
-      coordinator.reclaim(number)
+      for inode in batch.files {
+        coordinator.closed(inode.number, forWriting: false)
+        coordinator.reclaim(inode.number)
+      }
     }
-    let key = ContentKey(item: inode.item, generation: inode.generation)
-    let manifest: Manifest
-    if inode.size == 0 {
-      manifest = .empty
-    } else {
-      let file: OpenFile
-      do throws(Errno) {
-        guard try !coordinator.content.hasWriter(key) else { return nil }
-        file = try coordinator.content.open(key, writable: false)
-      } catch .noSuchFileOrDirectory where !isStill(inode) {
-        // Removed or replaced before it was opened here.
-        return nil
-      } catch {
-        throw .file(error)
+    let manifests =
+      batch.isSmall
+      ? try await sendSmall(batch.files, sending)
+      : [try await ofOneFile { () throws(RemoteError) in try await send(batch.files[0], sending) }]
+    FaultPoint.reach("sync.content-durable")
+    return zip(batch.files, manifests).map { inode, manifest in
+      switch manifest {
+      case .success(let manifest): .success(manifest.flatMap { stage(inode, $0) })
+      case .failure(let errno): .failure(errno)
       }
-      let known = unannounced
-      let catalog = coordinator.catalog
-      let board = transfers
-      do throws(RemoteError) {
-        manifest = try await uploader.add(
-          file: file, size: inode.size,
-          isKnown: { ids in
-            let found = Set(try catalog.chunkLocations(ids).keys)
-            return found.union(known.lazy.map(\.chunk.id))
-          },
-          progress: { board.progressed(number, to: $0) })
-      } catch .changedWhileReading {
-        return nil
-      }
-      // The row is to say that this file is the version that is sent: after a power cut it has to be.
-      do throws(Errno) { try coordinator.content.synchronize(key, file) } catch {
-        throw .file(error)
-      }
-      FaultPoint.reach("sync.content-durable")
     }
-    guard !coordinator.isOpenForWriting(number), let now = try? coordinator.catalog.inode(number),
+  }
+
+  /// Takes apart what is one file's fault and what stops them all.
+  private func ofOneFile(_ body: () async throws(RemoteError) -> Manifest)
+    async throws(RemoteError) -> Result<Manifest?, Errno>
+  {
+    do throws(RemoteError) {
+      return .success(try await body())
+    } catch .changedWhileReading {
+      return .success(nil)
+    } catch .file(let errno) {
+      return .failure(errno)
+    }
+  }
+
+  private func sendSmall(_ inodes: [Catalog.Inode], _ sending: Sending) async throws(RemoteError)
+    -> [Result<Manifest?, Errno>]
+  {
+    let coordinator = coordinator
+    let files = inodes.filter { $0.size > 0 }.map { inode in
+      SmallFile(size: inode.size) { () throws(Errno) in
+        try coordinator.contentForUpload(of: inode)
+      } synchronize: { file throws(Errno) in
+        try coordinator.content.synchronize(inode.uploadKey, file)
+      }
+    }
+    var rest = try await sending.uploader.add(small: files, isKnown: sending.isKnown)[...]
+    var results: [Result<Manifest?, Errno>] = []
+    for inode in inodes {
+      guard inode.size > 0, let next = rest.popFirst() else {
+        results.append(.success(.empty))
+        continue
+      }
+      results.append(
+        try await ofOneFile { () throws(RemoteError) in try next.get() })
+    }
+    return results
+  }
+
+  private func send(_ inode: Catalog.Inode, _ sending: Sending) async throws(RemoteError) -> Manifest
+  {
+    let coordinator = coordinator
+    let file: OpenFile?
+    do throws(Errno) {
+      file = try coordinator.contentForUpload(of: inode)
+    } catch {
+      throw .file(error)
+    }
+    guard let file else { throw .changedWhileReading }
+    let board = transfers
+    let manifest = try await sending.uploader.add(
+      file: file, size: inode.size, isKnown: sending.isKnown,
+      progress: { board.progressed(inode.number, to: $0) })
+    // The row is to say that this file is the version that is sent: after a power cut it has to be.
+    do throws(Errno) {
+      try await BlockingWork.run { () throws(Errno) in
+        try coordinator.content.synchronize(inode.uploadKey, file)
+      }
+    } catch {
+      throw .file(error)
+    }
+    return manifest
+  }
+
+  /// Nil when the file is not any more what was sent.
+  private func stage(_ inode: Catalog.Inode, _ manifest: Manifest) -> StagedContent? {
+    guard !coordinator.isOpenForWriting(inode.number),
+      let now = try? coordinator.catalog.inode(inode.number),
       now.version == nil, now.generation == inode.generation, now.size == inode.size,
       now.modified == inode.modified, now.changed == inode.changed, now.size == manifest.size
     else { return nil }
     let version = staged[inode.item].flatMap { $0.isStill(now) ? $0.version : nil } ?? .random()
     return StagedContent(version: version, inode: now, manifest: manifest)
   }
+}
 
-  /// Whether the catalog still has the file with this content.
-  private func isStill(_ inode: Catalog.Inode) -> Bool {
-    guard let now = try? coordinator.catalog.inode(inode.number) else { return false }
-    return now.generation == inode.generation && !now.isOrphan
+extension ContainerCoordinator {
+  /// Nil while a program has it open for writing, a mapping included, and when it was removed or replaced
+  /// before it was opened here.
+  fileprivate func contentForUpload(of inode: Catalog.Inode) throws(Errno) -> OpenFile? {
+    do throws(Errno) {
+      guard try !content.hasWriter(inode.uploadKey) else { return nil }
+      return try content.open(inode.uploadKey, writable: false)
+    } catch .noSuchFileOrDirectory {
+      guard let now = try? catalog.inode(inode.number), now.generation == inode.generation,
+        !now.isOrphan
+      else { return nil }
+      throw .noSuchFileOrDirectory
+    }
   }
+}
+
+extension Catalog.Inode {
+  /// Of a file, as all are that are sent.
+  fileprivate var uploadKey: ContentKey { ContentKey(item: item, generation: generation) }
 }

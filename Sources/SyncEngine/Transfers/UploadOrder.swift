@@ -1,0 +1,44 @@
+internal import Catalog
+internal import Model
+internal import RemoteStore
+
+/// Files that are sent together: one that is large, or many that are small.
+struct UploadBatch {
+  var files: [Catalog.Inode]
+  var isSmall: Bool
+  var bytes: UInt64
+
+  fileprivate init(_ inode: Catalog.Inode) {
+    files = [inode]
+    isSmall = inode.size <= ContentUploader.smallFile
+    bytes = inode.size
+  }
+}
+
+/// In which order contents go up: what was saved lately before what lay there, since someone works on
+/// it and may open it elsewhere next; then small before large, so that many are there soon.
+enum UploadOrder {
+  private static let recently = Int64(60) * 1_000_000_000
+  private static let mostFiles = 256
+
+  static func batches(_ files: [Catalog.Inode], at now: Timestamp) -> [UploadBatch] {
+    func isOld(_ inode: Catalog.Inode) -> Int {
+      inode.changed.nanoseconds < now.nanoseconds - recently ? 1 : 0
+    }
+    let ordered = files.sorted {
+      (isOld($0), $0.size, $0.item) < (isOld($1), $1.size, $1.item)
+    }
+    var result: [UploadBatch] = []
+    for inode in ordered {
+      if let last = result.last, last.isSmall, inode.size <= ContentUploader.smallFile,
+        last.files.count < mostFiles, last.bytes + inode.size <= ContentUploader.batchBytes
+      {
+        result[result.count - 1].files.append(inode)
+        result[result.count - 1].bytes += inode.size
+      } else {
+        result.append(UploadBatch(inode))
+      }
+    }
+    return result
+  }
+}

@@ -1,0 +1,95 @@
+import Backend
+import Platform
+import RemoteStore
+import SyncEngine
+import Testing
+
+/// Uploads that were interrupted, and the order in which contents go up.
+@Suite(.serialized) struct ResumedUploadTests {
+  /// The device stops when a part of a large file is in the backend. What is there is not sent again.
+  @Test func whatIsUpStaysUp() async throws {
+    let meter = MeteredStore(MemoryStore())
+    let store = ClosingStore(meter)
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: meter, secret: secret)
+    let bytes = noise(60 << 20)
+    try first.write("Documents/large", bytes)
+    store.packsLeft.withLock { $0 = 4 }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+    await first.stop()
+
+    store.packsLeft.withLock { $0 = .max }
+    let before = meter.traffic.bytesUploaded
+    let again = try EngineDevice(store: store, secret: secret, after: first)
+    try await again.sync.sync()
+    let sent = meter.traffic.bytesUploaded - before
+    #expect(sent < 32 << 20, "\(sent) bytes went up again")
+    #expect(try again.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
+    try await second.sync.sync()
+    #expect(try await second.read("Documents/large") == bytes)
+    await again.end()
+    await second.end()
+  }
+
+  /// An interrupted content that is removed meanwhile leaves nothing to remember.
+  @Test func whatIsNotWantedAnyMoreIsForgotten() async throws {
+    let store = ClosingStore(MemoryStore())
+    let device = try EngineDevice(store: store, secret: .generate())
+    try device.write("Documents/large", noise(60 << 20))
+    store.packsLeft.withLock { $0 = 2 }
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+    #expect(try !device.catalog.sentChunks(since: Timestamp(nanoseconds: 0)).isEmpty)
+    try device.remove("Documents/large")
+    store.packsLeft.withLock { $0 = .max }
+    try await device.sync.sync()
+    #expect(try device.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
+    await device.end()
+  }
+}
+
+/// Bytes that do not compress.
+private func noise(_ count: Int) -> [UInt8] {
+  var state: UInt64 = 7
+  return (0..<count).map { _ in
+    state = state &* 6_364_136_223_846_793_005 &+ 1
+    return UInt8(truncatingIfNeeded: state >> 56)
+  }
+}
+
+/// Takes a number of packs, and then no more, nor segments: a backend whose disk is full.
+private final class ClosingStore: ObjectStore {
+  private let store: any ObjectStore
+  let packsLeft = Lock(Int.max)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  var description: String { store.description }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try await store.get(key, range: range)
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    if key.contains("/packs/") {
+      let isOpen = packsLeft.withLock { left in
+        left -= 1
+        return left >= 0
+      }
+      guard isOpen else { throw .noSpace("the backend is full") }
+    }
+    return try await store.putIfAbsent(key, bytes)
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store.replace(key, bytes)
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await store.list(prefix: prefix, after: after, limit: limit)
+  }
+
+  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
+
+  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
+}
