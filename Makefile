@@ -12,6 +12,7 @@ SOAK ?= 10
 MODEL_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 ROUNDS ?= 5
+SYNC_ROUNDS ?= 3
 # More arguments for the measuring program, as in BENCH='--only git'.
 BENCH ?=
 
@@ -25,7 +26,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-tests simulate crash conformance bench bench-build bench-million install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-tests simulate crash conformance bench bench-build bench-million bench-sync install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +57,11 @@ bench: build bench-build ## measure a mount against a native directory (ROUNDS=,
 bench-million: build bench-build ## a million files: rates, and what the daemon holds
 	@$(bench) files --binary $(binary) --json .build/bench-million.json \
 	  --table .build/bench-million.md $(BENCH)
+
+bench-sync: build ## a gibibyte to a backend, beside restic, borg, syncthing and rsync (SYNC_ROUNDS=)
+	@.ci/setup bench-sync
+	@Tests/bench-sync/bench-sync --binary $(binary) --rounds $(SYNC_ROUNDS) --json .build/bench-sync.json \
+	  --table .build/bench-sync.md
 
 bench-build:
 	$(SWIFT) build $(release_flags) --product ubiquityfs-bench

@@ -102,9 +102,10 @@ void linux_malloc_trim(void) {
 #endif
 }
 
-void linux_malloc_limit(int arenas, int largest) {
+void linux_malloc_limit(int arenas, int largest, int kept) {
 #ifdef __GLIBC__
   mallopt(M_ARENA_MAX, arenas);
   mallopt(M_MMAP_THRESHOLD, largest);
+  mallopt(M_TRIM_THRESHOLD, kept);
 #endif
 }

@@ -4,5 +4,7 @@ internal import CLinux
 package func returnFreedMemory() { linux_malloc_trim() }
 
 /// Keeps what is freed from lying about: few arenas, so that one thread's memory serves another, and
-/// large blocks of their own, which go back to the system at once. Before threads are made.
-package func keepMemorySmall() { linux_malloc_limit(2, 1 << 20) }
+/// large blocks of their own, which go back to the system at once. A chunk of a content is not large in this
+/// sense, nor are a few of them: while contents go up or come, each would be mapped, cleared and unmapped
+/// anew. `returnFreedMemory` gives them back at rest. Before threads are made.
+package func keepMemorySmall() { linux_malloc_limit(2, 2 << 20, 8 << 20) }

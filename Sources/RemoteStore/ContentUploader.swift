@@ -19,8 +19,9 @@ extension RemoteContainer {
 package actor ContentUploader {
   private let container: RemoteContainer
   private let tellStored: @Sendable ([ChunkLocation]) -> Void
-  private let memory = UploadMemory()
-  private var pack = PackBuilder()
+  private let memory: UploadMemory
+  private var room: PackRoom
+  private var pack: PackBuilder
   /// What is in this uploader's packs, or on its way into one.
   private var claimed: Set<ChunkID> = []
   private var stored: [ChunkLocation] = []
@@ -37,6 +38,9 @@ package actor ContentUploader {
   init(_ container: RemoteContainer, stored: @escaping @Sendable ([ChunkLocation]) -> Void) {
     self.container = container
     tellStored = stored
+    memory = UploadMemory()
+    room = memory.takePack()
+    pack = PackBuilder(in: room)
   }
 
   deinit { for task in sending.values { task.cancel() } }
@@ -123,6 +127,13 @@ package actor ContentUploader {
     return stored
   }
 
+  /// Ends what is on its way, one way or the other: nothing is told to be stored afterwards.
+  package func abandon() async {
+    for task in sending.values { task.cancel() }
+    for task in sending.values { _ = await task.value }
+    sending = [:]
+  }
+
   private func check() throws(RemoteError) {
     if let failure { throw failure }
     if Task.isCancelled { throw .cancelled }
@@ -158,20 +169,22 @@ package actor ContentUploader {
   /// Starts storing the pack at hand.
   private func send() {
     guard !pack.isEmpty else { return }
-    let full = pack
-    pack = PackBuilder(in: memory.takePack())
+    let full = room
+    let (id, locations) = (pack.id, pack.locations)
+    pack.finish(container.keys)
+    room = memory.takePack()
+    pack = PackBuilder(in: room)
     nextSending += 1
-    let container = container
-    let memory = memory
+    let (container, memory, tellStored) = (container, memory, tellStored)
     sending[nextSending] = Task {
-      let bytes = full.finish(container.keys)
-      let name = ObjectName.pack(container.incarnation, full.id)
+      let name = ObjectName.pack(container.incarnation, id)
       do throws(RemoteError) {
-        guard try await container.putOnce(name, bytes, readBack: bytes.count) else {
+        guard try await container.putOnce(name, full.bytes, readBack: full.bytes.count) else {
           throw .damaged(object: name, reason: "another object has its name")
         }
-        memory.giveBack(pack: bytes)
-        return .success(full.locations)
+        memory.giveBack(full)
+        tellStored(locations)
+        return .success(locations)
       } catch {
         return .failure(error)
       }
@@ -186,9 +199,7 @@ package actor ContentUploader {
       // Another call may have waited for the same pack and taken its result.
       guard sending.removeValue(forKey: oldest) != nil else { continue }
       switch result {
-      case .success(let locations):
-        stored += locations
-        tellStored(locations)
+      case .success(let locations): stored += locations
       case .failure(let error): failure = error
       }
     }

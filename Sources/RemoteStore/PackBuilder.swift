@@ -7,36 +7,42 @@ internal import RecordFormat
 struct PackBuilder {
   let id = PackID.random()
   private(set) var locations: [ChunkLocation] = []
-  private var bytes: [UInt8]
+  private let room: PackRoom
 
   /// A pack is closed when it has this many bytes.
   static let target = 8 << 20
 
-  /// `room` is empty; its memory is used.
-  init(in room: [UInt8] = []) {
-    bytes = room
-    bytes += ObjectHeader.pack.bytes
+  init(in room: PackRoom) {
+    self.room = room
+    room.bytes.removeAll(keepingCapacity: true)
+    room.bytes += ObjectHeader.pack.bytes
   }
 
-  var isFull: Bool { bytes.count >= Self.target }
+  var isFull: Bool { room.bytes.count >= Self.target }
   var isEmpty: Bool { locations.isEmpty }
 
   mutating func append(_ sealed: SealedBytes, _ chunk: ChunkReference) {
-    if isEmpty { bytes.reserveCapacity(Self.target + Chunker.maximum) }
+    // With an index of small chunks, so that it never moves.
+    if isEmpty { room.bytes.reserveCapacity(Self.target + 2 * Chunker.maximum) }
     locations.append(
       ChunkLocation(
-        chunk: chunk, pack: id, offset: UInt64(bytes.count),
+        chunk: chunk, pack: id, offset: UInt64(room.bytes.count),
         storedLength: UInt32(sealed.count)))
-    sealed.append(to: &bytes)
+    sealed.append(to: &room.bytes)
   }
 
-  /// The whole object.
-  consuming func finish(_ keys: AccountKeys) -> [UInt8] {
+  /// Makes `room` the whole object. Nothing is appended afterwards.
+  func finish(_ keys: AccountKeys) {
     var associated = AssociatedData("pack")
     associated.append(id.bytes)
     let index = keys.record.seal(PackContents.encode(id, locations), associated)
-    bytes += index
-    withUnsafeBytes(of: UInt32(index.count).bigEndian) { bytes += $0 }
-    return bytes
+    room.bytes += index
+    withUnsafeBytes(of: UInt32(index.count).bigEndian) { room.bytes += $0 }
   }
+}
+
+/// The bytes of a pack: an object, so that a task that stores them does not make a copy of them.
+final class PackRoom: @unchecked Sendable {
+  // Unchecked: whoever took it from `UploadMemory` has it alone.
+  fileprivate(set) var bytes: [UInt8] = []
 }

@@ -71,12 +71,10 @@ struct SealingKey: Sendable {
     throws(SealError) -> [UInt8]
   {
     guard sealed.count >= Self.overhead else { throw SealError(reason: "it is cut short") }
-    let payload: [UInt8]
+    let payload: Data
     do {
-      let box = try AES.GCM.SealedBox(
-        nonce: AES.GCM.Nonce(data: sealed.prefix(12)),
-        ciphertext: sealed.dropFirst(12).dropLast(16), tag: sealed.suffix(16))
-      payload = Array(try AES.GCM.open(box, using: key, authenticating: associated.bytes))
+      payload = try AES.GCM.open(
+        AES.GCM.SealedBox(combined: sealed), using: key, authenticating: associated.bytes)
     } catch {
       throw SealError(reason: "its seal is broken")
     }
@@ -91,7 +89,7 @@ struct SealingKey: Sendable {
     }
   }
 
-  private static func unpack(_ payload: [UInt8], limit: Int) throws(SealError) -> [UInt8] {
+  private static func unpack(_ payload: Data, limit: Int) throws(SealError) -> [UInt8] {
     let result: [UInt8]? = payload.withUnsafeBytes { bytes in
       let frame = UnsafeRawBufferPointer(rebasing: bytes[1...])
       // "Unknown" and "error" are the two greatest numbers, and so above every limit.

@@ -9,7 +9,7 @@ final class UploadMemory: Sendable {
   private struct Spare {
     var compressors: [Compressor] = []
     var buffers: [ReadBuffer] = []
-    var packs: [[UInt8]] = []
+    var packs: [PackRoom] = []
   }
 
   private let spare = Lock(Spare())
@@ -26,13 +26,9 @@ final class UploadMemory: Sendable {
 
   func giveBack(_ buffer: ReadBuffer) { spare.withLock { $0.buffers.append(buffer) } }
 
-  /// Empty, with the room of a pack where there was one already.
-  func takePack() -> [UInt8] { spare.withLock { $0.packs.popLast() } ?? [] }
+  func takePack() -> PackRoom { spare.withLock { $0.packs.popLast() } ?? PackRoom() }
 
-  func giveBack(pack: consuming [UInt8]) {
-    pack.removeAll(keepingCapacity: true)
-    spare.withLock { [pack] in $0.packs.append(pack) }
-  }
+  func giveBack(_ pack: PackRoom) { spare.withLock { $0.packs.append(pack) } }
 }
 
 /// What files are read into.

@@ -84,7 +84,9 @@ import Testing
   @Test func anOlderCatalogIsBroughtUpToDate() throws {
     try catalog.close()
     let queue = try DatabaseQueue(path: fixture.path)
-    try queue.inDatabase { try $0.execute(sql: "DROP TABLE removed; PRAGMA user_version = 1") }
+    try queue.inDatabase {
+      try $0.execute(sql: "DROP TABLE removed; DROP TABLE sent; PRAGMA user_version = 1")
+    }
     try queue.close()
     try fixture.reopenOnly()
     #expect(try catalog.removedItems(since: Timestamp(nanoseconds: 0)).isEmpty)

@@ -1,4 +1,5 @@
 import Backend
+import Model
 import Platform
 import RemoteStore
 import SyncEngine
@@ -13,7 +14,7 @@ import Testing
     let secret = AccountSecret.generate()
     let first = try EngineDevice(store: store, secret: secret)
     let second = try EngineDevice(store: meter, secret: secret)
-    let bytes = noise(60 << 20)
+    let bytes = Random.bytes(60 << 20)
     try first.write("Documents/large", bytes)
     store.packsLeft.withLock { $0 = 4 }
     await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
@@ -36,7 +37,7 @@ import Testing
   @Test func whatIsNotWantedAnyMoreIsForgotten() async throws {
     let store = ClosingStore(MemoryStore())
     let device = try EngineDevice(store: store, secret: .generate())
-    try device.write("Documents/large", noise(60 << 20))
+    try device.write("Documents/large", Random.bytes(60 << 20))
     store.packsLeft.withLock { $0 = 2 }
     await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
     #expect(try !device.catalog.sentChunks(since: Timestamp(nanoseconds: 0)).isEmpty)
@@ -45,15 +46,6 @@ import Testing
     try await device.sync.sync()
     #expect(try device.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
     await device.end()
-  }
-}
-
-/// Bytes that do not compress.
-private func noise(_ count: Int) -> [UInt8] {
-  var state: UInt64 = 7
-  return (0..<count).map { _ in
-    state = state &* 6_364_136_223_846_793_005 &+ 1
-    return UInt8(truncatingIfNeeded: state >> 56)
   }
 }
 

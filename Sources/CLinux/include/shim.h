@@ -66,7 +66,8 @@ int linux_spread_directories(const char *path);
 /// `malloc_trim(3)`.
 void linux_malloc_trim(void);
 
-/// How many arenas malloc makes at the most, and from what size on a block is mapped by itself.
-void linux_malloc_limit(int arenas, int largest);
+/// How many arenas malloc makes at the most, from what size on a block is mapped by itself, and how much free
+/// memory at an arena's end is not given back at once.
+void linux_malloc_limit(int arenas, int largest, int kept);
 
 #endif

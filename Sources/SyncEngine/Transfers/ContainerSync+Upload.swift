@@ -18,7 +18,13 @@ extension ContainerSync {
   /// Gives whether any content was staged, and so whether there is something to commit.
   func upload(_ items: [ItemID], to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
-    let uploader = remote.makeUploader { chunks in try? catalog.noteSent(chunks) }
+    let stored = Lock<[ChunkLocation]>([])
+    let uploader = remote.makeUploader { chunks in
+      stored.withLock { $0 += chunks }
+      try? catalog.noteSent(chunks)
+    }
+    // What is up stays up, whatever stops the rest.
+    defer { unannounced += stored.withLock { $0 } }
     let announced = Set(unannounced.map(\.chunk.id))
     let sending = Sending(uploader: uploader) { ids in
       Set(try catalog.chunkLocations(ids).keys).union(ids.filter(announced.contains))
@@ -46,12 +52,12 @@ extension ContainerSync {
         }
       } catch {
         for inode in batch.files { transfers.ended(inode.number) }
+        await uploader.abandon()
         throw .remote(error)
       }
     }
-    let locations = try await remotely { () throws(RemoteError) in try await uploader.finish() }
+    _ = try await remotely { () throws(RemoteError) in try await uploader.finish() }
     FaultPoint.reach("sync.uploaded")
-    unannounced += locations
     for (item, content) in done { staged[item] = content }
     return !done.isEmpty
   }
@@ -148,7 +154,8 @@ extension ContainerSync {
     return results
   }
 
-  private func send(_ inode: Catalog.Inode, _ sending: Sending) async throws(RemoteError) -> Manifest
+  private func send(_ inode: Catalog.Inode, _ sending: Sending) async throws(RemoteError)
+    -> Manifest
   {
     let coordinator = coordinator
     let file: OpenFile?
