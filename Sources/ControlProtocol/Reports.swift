@@ -178,6 +178,7 @@ package struct ItemReport: Codable, Sendable {
   package var isExcludedFromSync: Bool
   package var isPinned: Bool
   package var isPackage: Bool
+  package var nameCollision: Bool
   package var percentDownloaded: Int
   package var percentUploaded: Int
   package var downloadingError: String?
@@ -189,9 +190,9 @@ package struct ItemReport: Codable, Sendable {
   package init(
     path: PathBytes, kind: String, size: UInt64, downloadingStatus: String, isDownloading: Bool,
     isUploading: Bool, isUploaded: Bool, hasUnresolvedConflicts: Bool, isExcludedFromSync: Bool,
-    isPinned: Bool, isPackage: Bool, percentDownloaded: Int, percentUploaded: Int,
-    downloadingError: String?, uploadingError: String?, version: String?, itemIdentifier: String,
-    container: String
+    isPinned: Bool, isPackage: Bool, nameCollision: Bool, percentDownloaded: Int,
+    percentUploaded: Int, downloadingError: String?, uploadingError: String?, version: String?,
+    itemIdentifier: String, container: String
   ) {
     self.path = path
     self.kind = kind
@@ -204,6 +205,7 @@ package struct ItemReport: Codable, Sendable {
     self.isExcludedFromSync = isExcludedFromSync
     self.isPinned = isPinned
     self.isPackage = isPackage
+    self.nameCollision = nameCollision
     self.percentDownloaded = percentDownloaded
     self.percentUploaded = percentUploaded
     self.downloadingError = downloadingError

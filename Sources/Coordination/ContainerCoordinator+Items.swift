@@ -102,7 +102,11 @@ extension ContainerCoordinator {
     }
   }
 
-  package func status(of number: InodeNumber) throws(Errno) -> ItemStatus {
+  /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the directory when
+  /// that is done in it for the first time.
+  package func status(of number: InodeNumber, comparesNames: Bool = true) throws(Errno)
+    -> ItemStatus
+  {
     let inode = try catalog.inode(number)
     let transfer = transferState(of: number)
     let remote = try catalog.remote(inode.item)
@@ -127,6 +131,7 @@ extension ContainerCoordinator {
       isExcludedFromSync: inode.isExcluded,
       isPinned: isPinned(inode),
       isPackage: inode.isPackage,
+      nameCollision: comparesNames ? try catalog.hasNameCollision(number) : false,
       percentDownloaded: percentDownloaded(inode),
       percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
       downloadingError: transfer.downloadingError,

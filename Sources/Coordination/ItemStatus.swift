@@ -18,6 +18,8 @@ package struct ItemStatus: Hashable, Sendable, Codable {
   package var isExcludedFromSync: Bool
   package var isPinned: Bool
   package var isPackage: Bool
+  /// A neighbour's name differs in case or Unicode form alone.
+  package var nameCollision: Bool
   package var percentDownloaded: Int
   package var percentUploaded: Int
   package var downloadingError: String?

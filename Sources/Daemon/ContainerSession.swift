@@ -116,7 +116,8 @@ package final class ContainerSession: Sendable {
   package func mount(at mountpoint: String, _ options: MountOptions) throws(ControlError) {
     let logger = logger
     let mount = ContainerMount(
-      fileSystem: ContainerFileSystem(coordinator: coordinator, clock: SystemClock()),
+      fileSystem: ContainerFileSystem(
+        coordinator: coordinator, clock: SystemClock(), foldsCase: options.foldsCase),
       mountpoint: mountpoint, options: options, logger: { logger.warning("\($0)") })
     // Before the kernel can ask for anything: what it once was told, it must hear the changes of.
     try mountState.withLock { state throws(ControlError) in

@@ -22,7 +22,8 @@ extension ContainerFileSystem {
     case .ubiquity(let name):
       _ = try inode(number)
       guard let attribute = UbiquityAttribute(name: name),
-        let value = attribute.value(of: try coordinator.status(of: number))
+        let value = attribute.value(
+          of: try coordinator.status(of: number, comparesNames: attribute.comparesNames))
       else { throw Errno.noData }
       return value
     case .user(let name):
@@ -87,7 +88,7 @@ extension ContainerFileSystem {
     var names = try catalog.attributeNames(of: number)
     if caller.user != 0 { names.removeAll { $0.hasPrefix("trusted.") } }
     if withComputed {
-      let status = try coordinator.status(of: inode.number)
+      let status = try coordinator.status(of: inode.number, comparesNames: false)
       names += UbiquityAttribute.readable(in: status).map(\.name)
     }
     return names.flatMap { Array($0.utf8) + [0] }

@@ -77,7 +77,7 @@ extension ContainerFileSystem {
   package func create(
     _ name: [UInt8], in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
   ) throws(Errno) -> (FileStatus, OpenResult) {
-    let itemName = try ItemName(checking: name)
+    let itemName = try meaning(of: name, in: parent)
     let new = NewItem(
       kind: .file, mode: permissions, owner: caller.user, group: caller.group)
     do throws(Errno) {

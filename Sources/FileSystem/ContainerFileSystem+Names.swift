@@ -9,10 +9,20 @@ package import SystemPackage
 extension ContainerFileSystem {
   /// Nil when there is no such name.
   package func lookup(_ name: [UInt8], in parent: InodeNumber) throws(Errno) -> FileStatus? {
-    let name = try ItemName(checking: name)
+    let meant = try meaning(of: name, in: parent)
     let moment = moment
-    guard let found = try catalog.lookup(name, in: parent) else { return nil }
-    return remembered(found, readAt: moment)
+    guard let found = try catalog.lookup(meant, in: parent) else { return nil }
+    var status = remembered(found, readAt: moment)
+    status.isNamedExactly = meant.bytes == name
+    return status
+  }
+
+  /// The name that a program means: the one it says, or where case does not matter and nothing has that
+  /// one, a name in the directory that is like it; of several always the same.
+  func meaning(of name: [UInt8], in parent: InodeNumber) throws(Errno) -> ItemName {
+    let name = try ItemName(checking: name)
+    guard foldsCase, try catalog.lookup(name, in: parent) == nil else { return name }
+    return try catalog.names(like: name, in: parent).min() ?? name
   }
 
   /// Makes a directory, FIFO, socket, device node, symbolic link or empty file.
@@ -25,7 +35,7 @@ extension ContainerFileSystem {
     }
     let moment = moment
     return remembered(
-      try catalog.create(ItemName(checking: name), in: parent, new), readAt: moment)
+      try catalog.create(meaning(of: name, in: parent), in: parent, new), readAt: moment)
   }
 
   package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
@@ -34,12 +44,12 @@ extension ContainerFileSystem {
     // Where it was taken for an orphan, reclaiming it is refused from now on.
     let moment = moment
     return remembered(
-      try catalog.link(number, as: ItemName(checking: name), in: parent), readAt: moment)
+      try catalog.link(number, as: meaning(of: name, in: parent), in: parent), readAt: moment)
   }
 
   package func remove(_ name: [UInt8], in parent: InodeNumber, directory: Bool) throws(Errno) {
     let removed = try catalog.remove(
-      ItemName(checking: name), in: parent, directory: directory)
+      meaning(of: name, in: parent), in: parent, directory: directory)
     if removed.isOrphan { becameOrphan(removed.number) }
   }
 
@@ -47,8 +57,11 @@ extension ContainerFileSystem {
     _ name: [UInt8], in parent: InodeNumber, to newName: [UInt8], in newParent: InodeNumber,
     mode: RenameMode
   ) throws(Errno) {
-    let name = try ItemName(checking: name)
-    let newName = try ItemName(checking: newName)
+    let name = try meaning(of: name, in: parent)
+    let given = try ItemName(checking: newName)
+    let meant = try meaning(of: newName, in: newParent)
+    // What is like the new name may be the old one: then case or form are to change.
+    let newName = newParent == parent && meant == name ? given : meant
     if mode == .replace { try synchronizeReplacement(name, in: parent, of: newName, in: newParent) }
     FaultPoint.reach("rename.before")
     let outcome = try catalog.rename(name, in: parent, to: newName, in: newParent, mode: mode)

@@ -19,6 +19,8 @@ package final class ContainerFileSystem: Sendable {
   let catalog: ContainerCatalog
   let store: ContentFiles
   let clock: any WallClock
+  /// Names are found without regard to case and Unicode form. Source: CONTRACT, mount option `casefold`.
+  package let foldsCase: Bool
   let nodes = NodeTable()
   let handles = HandleTable()
   let passthrough = Lock<(any ContentPassthrough)?>(nil)
@@ -26,11 +28,14 @@ package final class ContainerFileSystem: Sendable {
   /// Counts the closes of files that something wrote to, each once the row says what was written.
   let writingCloses = Atomic<UInt64>(0)
 
-  package init(coordinator: ContainerCoordinator, clock: any WallClock) {
+  package init(
+    coordinator: ContainerCoordinator, clock: any WallClock, foldsCase: Bool = false
+  ) {
     self.coordinator = coordinator
     catalog = coordinator.catalog
     store = coordinator.content
     self.clock = clock
+    self.foldsCase = foldsCase
   }
 
   /// Where the content files are.

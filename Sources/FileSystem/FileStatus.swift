@@ -13,6 +13,8 @@ package struct FileStatus: Sendable {
   /// The kernel may be writing to it without a word, through a mapping even without knowing itself:
   /// what is told of it now need not be so a moment later.
   package let isChanging: Bool
+  /// It was asked for by the name it has, and not by one that is like it.
+  package var isNamedExactly = true
 
   package init(inode: Catalog.Inode, blocks: UInt64, isChanging: Bool = false) {
     self.inode = inode

@@ -17,6 +17,7 @@ enum UbiquityAttribute: String, CaseIterable {
   case isExcludedFromSync
   case isPinned
   case isPackage
+  case nameCollision
   case percentDownloaded
   case percentUploaded
   case downloadingError
@@ -49,6 +50,7 @@ enum UbiquityAttribute: String, CaseIterable {
       case .isExcludedFromSync: flag(status.isExcludedFromSync)
       case .isPinned: flag(status.isPinned)
       case .isPackage: flag(status.isPackage)
+      case .nameCollision: flag(status.nameCollision)
       case .percentDownloaded: String(status.percentDownloaded)
       case .percentUploaded: String(status.percentUploaded)
       case .downloadingError: status.downloadingError
@@ -68,6 +70,9 @@ enum UbiquityAttribute: String, CaseIterable {
     guard let data = try? encoder.encode(status) else { return nil }
     return String(decoding: data, as: UTF8.self)
   }
+
+  /// Whether its value depends on the names beside the item's.
+  var comparesNames: Bool { self == .nameCollision || self == .status }
 
   /// Those that have a value now.
   static func readable(in status: ItemStatus) -> [UbiquityAttribute] {

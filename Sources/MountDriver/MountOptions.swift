@@ -21,6 +21,8 @@ package struct MountOptions: Hashable, Sendable {
   package var allowsOthers = false
   /// `listxattr` lists `user.ubiquity.*` too.
   package var listsStatus = false
+  /// Names are found without regard to case and Unicode form.
+  package var foldsCase = false
   /// Requests come over io_uring where the kernel has that. Only on demand: with crowds of waiting
   /// readers a request was seen to be lost.
   package var usesRing = false
@@ -77,7 +79,7 @@ package struct MountOptions: Hashable, Sendable {
       self.passthrough = passthrough
       return
     }
-    if name == "coordination" || name == "casefold" {
+    if name == "coordination" {
       throw Invalid(description: "the mount option '\(name)' is not supported by this version")
     }
     guard value == nil else {
@@ -88,6 +90,7 @@ package struct MountOptions: Hashable, Sendable {
     case "rw": isReadOnly = false
     case "allow_other": allowsOthers = true
     case "list_status": listsStatus = true
+    case "casefold": foldsCase = true
     // Always on.
     case "default_permissions": break
     case "suid", "nosuid", "dev", "nodev", "exec", "noexec", "noatime", "nodiratime", "sync",

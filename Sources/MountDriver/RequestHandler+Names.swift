@@ -15,7 +15,8 @@ extension RequestHandler {
       if found.inode.kind != .directory { habits.looked(reply.caller.process, in: parent) }
       reply.entry(entry(found))
     } else {
-      reply.noEntry(timeout: Self.timeout)
+      // Of a name that comes, the kernel does not know which others it is like.
+      reply.noEntry(timeout: fileSystem.foldsCase ? 0 : Self.timeout)
     }
   }
 

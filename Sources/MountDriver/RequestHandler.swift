@@ -69,7 +69,9 @@ extension RequestHandler {
   func entry(_ status: FileStatus) -> FuseEntry {
     FuseEntry(
       node: status.inode.number.rawValue, attributes: attributes(status),
-      attributeTimeout: Self.timeout(status), nameTimeout: Self.timeout)
+      attributeTimeout: Self.timeout(status),
+      // When the name that it has changes, the kernel is told of that one alone.
+      nameTimeout: status.isNamedExactly ? Self.timeout : 0)
   }
 }
 

@@ -96,6 +96,7 @@ struct StatusCommand: ParsableCommand {
           item.isExcludedFromSync ? "not synced" : item.isUploaded ? "uploaded" : "not uploaded")
         if item.isPinned { marks.append("pinned") }
         if item.isPackage { marks.append("package") }
+        if item.nameCollision { marks.append("name differs from another's in case alone") }
         if item.hasUnresolvedConflicts { marks.append("conflict") }
         if let error = item.downloadingError { marks.append("download: \(error)") }
         if let error = item.uploadingError { marks.append("upload: \(error)") }

@@ -14,7 +14,7 @@ import Testing
     let secret = AccountSecret.generate()
     let first = try EngineDevice(store: store, secret: secret)
     let second = try EngineDevice(store: meter, secret: secret)
-    let bytes = Random.bytes(60 << 20)
+    let bytes = noise(60 << 20)
     try first.write("Documents/large", bytes)
     store.packsLeft.withLock { $0 = 4 }
     await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
@@ -37,7 +37,7 @@ import Testing
   @Test func whatIsNotWantedAnyMoreIsForgotten() async throws {
     let store = ClosingStore(MemoryStore())
     let device = try EngineDevice(store: store, secret: .generate())
-    try device.write("Documents/large", Random.bytes(60 << 20))
+    try device.write("Documents/large", noise(60 << 20))
     store.packsLeft.withLock { $0 = 2 }
     await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
     #expect(try !device.catalog.sentChunks(since: Timestamp(nanoseconds: 0)).isEmpty)
@@ -47,6 +47,17 @@ import Testing
     #expect(try device.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
     await device.end()
   }
+}
+
+/// Bytes that do not compress.
+private func noise(_ count: Int) -> [UInt8] {
+  var state: UInt64 = 7
+  var words = [UInt64](repeating: 0, count: count / 8)
+  for index in words.indices {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    words[index] = state ^ state >> 29
+  }
+  return words.withUnsafeBytes { Array($0) }
 }
 
 /// Takes a number of packs, and then no more, nor segments: a backend whose disk is full.

@@ -18,6 +18,7 @@ package import SystemPackage
 package final class ContainerCatalog: Sendable {
   let engine: Lock<Engine>
   let flusher = Flusher()
+  let foldedNames: FoldedNames
   /// The former process did not close the catalog: call `recover` before anything else.
   package let endedUncleanly: Bool
   /// Content files of inodes that were orphans when the catalog was last in use. No row names them.
@@ -31,6 +32,7 @@ package final class ContainerCatalog: Sendable {
     let opened = try CatalogOpening.open(path: path, owner: owner, group: group, clock: clock)
     endedUncleanly = opened.endedUncleanly
     startupObsolete = opened.obsolete
+    foldedNames = opened.engine.folded
     engine = Lock(opened.engine)
   }
 

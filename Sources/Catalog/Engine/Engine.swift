@@ -40,6 +40,7 @@ final class Engine {
   var inodes = GenerationCache<InodeNumber, Inode>(limit: Engine.inodeLimit)
   var names = GenerationCache<EntryKey, EntryValue>(limit: Engine.nameLimit)
   var loads = DirectoryLoads()
+  let folded = FoldedNames()
   /// Of directories, which have one.
   var parents = GenerationCache<InodeNumber, InodeNumber>(limit: Engine.inodeLimit)
   var pending = Overlay()
@@ -261,6 +262,7 @@ final class Engine {
             parent, name, Overlay.EntryChange(child: was.child, id: was.id, isNew: false))
         }
         names.remove(EntryKey(parent: parent, name: name))
+        folded.changed(parent, name, isThere: was.child.rawValue != 0)
       // A mark too many makes the sync engine look, and find nothing.
       case .stamp(let item, let slot): if !hasSettled { pending.stamps[item] = slot }
       case .write(let number, let slot): if !hasSettled { pending.writes[number] = slot }

@@ -42,6 +42,7 @@ extension Engine {
     let slot = pending.entry(parent, name)
     note(.entry(parent, name, slot: slot, was: before))
     let isThere = child.rawValue != 0
+    folded.changed(parent, name, isThere: isThere)
     let isNew = slot?.isNew ?? (before.child.rawValue == 0)
     if !isThere, isNew {
       pending.setEntry(parent, name, nil)
