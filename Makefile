@@ -11,6 +11,7 @@ STRIP ?= -s
 SOAK ?= 10
 MODEL_MINUTES ?= 10
 SOAK_MINUTES ?= 60
+KILL_MINUTES ?= 10
 ROUNDS ?= 5
 SYNC_ROUNDS ?= 3
 # More arguments for the measuring program, as in BENCH='--only git'.
@@ -26,7 +27,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-tests simulate crash conformance bench bench-build bench-million bench-sync install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-tests simulate crash conformance bench bench-build bench-million bench-sync install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +70,9 @@ bench-build:
 soak: build ## an hour of mixed load on two devices (SOAK_MINUTES=)
 	@.ci/setup tests
 	@Tests/soak/soak --binary $(binary) --minutes $(SOAK_MINUTES)
+
+soak-kills: build ## ten minutes of two devices whose daemons are killed all the time (KILL_MINUTES=)
+	@Tests/soak/kills --binary $(binary) --minutes $(KILL_MINUTES)
 
 conformance: build ## run public POSIX suites in a mount and in a native directory (docs/testing.md)
 	@Tests/conformance/run $(binary)
