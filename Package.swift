@@ -101,7 +101,7 @@ let package = Package(
       name: "SyncEngine",
       dependencies: [
         "Model", "Platform", "Catalog", "ContentStore", "Coordination", "RemoteStore", "Backend",
-        logging, system,
+        crypto, logging, system,
       ],
       swiftSettings: settings),
 

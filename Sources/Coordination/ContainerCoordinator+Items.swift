@@ -15,6 +15,7 @@ extension ContainerCoordinator {
     guard !inode.isExcluded else { throw Errno.notPermitted }
     switch inode.kind {
     case .directory:
+      if try isPackage(inode) { return try evictPackage(number) }
       // What can't be evicted stays; the rest still goes, a thousand with one wait for the disk.
       var batch: [InodeNumber] = []
       var failure: Errno?
@@ -60,6 +61,29 @@ extension ContainerCoordinator {
       discard(file.obsolete)
     }
     invalidate(files.map { .content($0.number) })
+  }
+
+  /// A package is one document: all of it goes, or nothing.
+  private func evictPackage(_ number: InodeNumber) throws(Errno) {
+    var files: [Catalog.Inode] = []
+    try forEachBelow(number) { child in
+      if child.kind == .file, !child.isExcluded { files.append(child) }
+    }
+    for file in files {
+      let isDirty = try catalog.dirtyStamp(file.item) != nil
+      guard !isDirty, file.version != nil, !isOpen(file.number), !isPinned(file) else { throw Errno.resourceBusy }
+    }
+    try evictFiles(files.filter { $0.content == .local }.map(\.number))
+  }
+
+  /// Whether the directory is one document: by its mark or by the extension of its name.
+  package func isPackage(_ inode: Catalog.Inode) throws(Errno) -> Bool {
+    guard inode.kind == .directory, inode.item != .root, inode.item != .documents else {
+      return false
+    }
+    if inode.isPackage { return true }
+    guard let name = try catalog.path(of: inode.number)?.last else { return false }
+    return packages.contains(name)
   }
 
   /// Starts to bring the content of a file, or of every file below a directory, and returns.
@@ -108,6 +132,11 @@ extension ContainerCoordinator {
     -> ItemStatus
   {
     let inode = try catalog.inode(number)
+    return try isPackage(inode) ? packageStatus(inode) : itemStatus(inode)
+  }
+
+  private func itemStatus(_ inode: Catalog.Inode) throws(Errno) -> ItemStatus {
+    let number = inode.number
     let transfer = transferState(of: number)
     let remote = try catalog.remote(inode.item)
     let isDirty = try catalog.dirtyStamp(inode.item) != nil
@@ -139,6 +168,43 @@ extension ContainerCoordinator {
       version: inode.version?.description ?? "",
       itemIdentifier: inode.item.description,
       container: container.description)
+  }
+
+  /// A package is what the files in it are: here when all are, sent when all are.
+  private func packageStatus(_ inode: Catalog.Inode) throws(Errno) -> ItemStatus {
+    var result = try itemStatus(inode)
+    result.isPackage = true
+    var below: [Catalog.Inode] = []
+    try forEachBelow(inode.number) { if !$0.isExcluded { below.append($0) } }
+    var bytes: UInt64 = 0
+    var present: UInt64 = 0
+    var sent: UInt64 = 0
+    for child in below {
+      let status = try itemStatus(child)
+      if !status.isUploaded { result.isUploaded = false }
+      guard child.kind == .file else { continue }
+      switch (result.downloadingStatus, status.downloadingStatus) {
+      case (_, .notDownloaded), (.notDownloaded, _): result.downloadingStatus = .notDownloaded
+      case (_, .downloaded), (.downloaded, _): result.downloadingStatus = .downloaded
+      case (.current, .current): break
+      }
+      result.isDownloading = result.isDownloading || status.isDownloading
+      result.isUploading = result.isUploading || status.isUploading
+      result.downloadingError = result.downloadingError ?? status.downloadingError
+      result.uploadingError = result.uploadingError ?? status.uploadingError
+      // So that an empty file counts for something.
+      bytes += child.size + 1
+      present += (child.size + 1) * UInt64(min(100, max(0, status.percentDownloaded))) / 100
+      sent += (child.size + 1) * UInt64(min(100, max(0, status.percentUploaded))) / 100
+    }
+    if result.downloadingStatus != .notDownloaded {
+      result.percentDownloaded = 100
+    } else {
+      result.percentDownloaded = Int(min(99, present * 100 / max(1, bytes)))
+    }
+    result.percentUploaded =
+      result.isUploaded ? 100 : bytes == 0 ? 0 : Int(min(99, sent * 100 / bytes))
+    return result
   }
 
   private func percentDownloaded(_ inode: Catalog.Inode) -> Int {

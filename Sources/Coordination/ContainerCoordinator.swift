@@ -13,6 +13,8 @@ package final class ContainerCoordinator: Sendable {
   package let container: ContainerID
   package let catalog: ContainerCatalog
   package let content: ContentFiles
+  /// Which directories are one document by their name.
+  package let packages: PackageTypes
 
   private struct Parts {
     var fetcher: (any ContentFetching)?
@@ -24,7 +26,11 @@ package final class ContainerCoordinator: Sendable {
   private let parts = Lock(Parts())
   private let table = OpenTable()
 
-  package init(container: ContainerID, catalog: ContainerCatalog, content: ContentFiles) {
+  package init(
+    container: ContainerID, catalog: ContainerCatalog, content: ContentFiles,
+    packages: PackageTypes = .standard
+  ) {
+    self.packages = packages
     self.container = container
     self.catalog = catalog
     self.content = content
@@ -83,6 +89,9 @@ package final class ContainerCoordinator: Sendable {
   package func isOpenForWriting(_ number: InodeNumber) -> Bool {
     table.count(number).writers > 0
   }
+
+  /// What is open for writing.
+  package var writers: [InodeNumber] { table.writers }
 
   /// Removes what an orphan has left once nothing has it open.
   package func reclaim(_ number: InodeNumber) {

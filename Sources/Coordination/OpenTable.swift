@@ -35,6 +35,13 @@ final class OpenTable: Sendable {
     }
   }
 
+  /// Not of one moment; who opened before the call and has not closed is among them.
+  var writers: [InodeNumber] {
+    shards.flatMap { shard in
+      shard.withLock { $0.filter { $0.value.writers > 0 }.map(\.key) }
+    }.sorted()
+  }
+
   func count(_ number: InodeNumber) -> Count {
     shard(number).withLock { $0[number] ?? Count() }
   }

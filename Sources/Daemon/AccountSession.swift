@@ -161,6 +161,7 @@ package final class AccountSession: Sendable {
         let session = try ContainerSession(
           directory, account: account, device: deviceID, isOffline: { offline.isOffline },
           policy: configuration.contentPolicy, settings: configuration.syncSettings,
+          packages: configuration.packageTypes,
           logger: logs(id.description))
         try Blocking.run { await session.start() }
         containers.withLock { containers in
@@ -224,6 +225,8 @@ extension Configuration {
   package var contentPolicy: ContentPolicy {
     policy.flatMap(ContentPolicy.init(rawValue:)) ?? .onDemand
   }
+
+  package var packageTypes: PackageTypes { .standard.changed(by: packageExtensions) }
 
   package var syncSettings: SyncSettings {
     var settings = SyncSettings()

@@ -17,6 +17,8 @@ internal import Yams
 ///       deletionMinimum: 100             # so many go without asking
 ///     trash:
 ///       days: 30                         # how long what was removed can be brought back
+///     packages:
+///       extensions: [draw, -app]         # further package types; with a dash, what is none
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?
@@ -25,6 +27,7 @@ package struct Configuration: Equatable, Sendable {
   package var deletionShare: Double?
   package var deletionMinimum: Int?
   package var keepRemovedDays: Int?
+  package var packageExtensions: [String] = []
 
   package init() {}
 
@@ -135,10 +138,26 @@ package struct Configuration: Equatable, Sendable {
           }
           result.keepRemovedDays = days
         }
+      case "packages":
+        guard let inner = value.mapping else { throw wrong("`packages` has no keys in it") }
+        for (key, value) in inner {
+          guard key.string == "extensions" else {
+            throw wrong("unknown key `packages.\(key.string ?? "?")`; known is `extensions`")
+          }
+          guard let list = value.sequence else {
+            throw wrong("`packages.extensions` is no list of names")
+          }
+          result.packageExtensions = try list.map { node throws(ControlError) in
+            guard let text = node.string, !text.isEmpty, text != "-", text != ".",
+              !text.contains("/")
+            else { throw wrong("`packages.extensions` has something that is no extension") }
+            return text
+          }
+        }
       default:
         throw wrong(
           "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
-            + "sync.deletionShare, sync.deletionMinimum, trash.days")
+            + "sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions")
       }
     }
     return result

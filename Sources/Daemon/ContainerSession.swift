@@ -35,7 +35,7 @@ package final class ContainerSession: Sendable {
   package init(
     _ directory: ContainerDirectory, account: RemoteAccount, device: Model.DeviceID,
     isOffline: @escaping @Sendable () -> Bool, policy: ContentPolicy, settings: SyncSettings,
-    logger: Logger
+    packages: PackageTypes, logger: Logger
   ) throws(ControlError) {
     let incarnation = try directory.incarnation()
     do {
@@ -52,7 +52,8 @@ package final class ContainerSession: Sendable {
     id = directory.id
     self.incarnation = incarnation
     self.logger = logger
-    coordinator = ContainerCoordinator(container: id, catalog: catalog, content: content)
+    coordinator = ContainerCoordinator(
+      container: id, catalog: catalog, content: content, packages: packages)
     let remote = account.container(id, incarnation: incarnation)
     let link = RemoteLink(isOffline: isOffline) { () async throws(RemoteError) in remote }
     sync = ContainerSync(

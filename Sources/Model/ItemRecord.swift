@@ -118,7 +118,8 @@ package struct ItemRecord: Hashable, Sendable {
   package var isPackage: Bool
   /// Of a file.
   package var content: ContentVersion?
-  /// Of a file: contents that lost a conflict and wait for someone to resolve it.
+  /// Of a file: contents that lost a conflict and wait for someone to resolve it. Of a directory:
+  /// archives of what it held as a package that lost one.
   package var conflicts: [ContentVersion]
 
   package init(

@@ -66,8 +66,12 @@ extension ItemRecord {
     } else {
       guard target.isEmpty else { throw RecordError("what is no symbolic link has a target") }
     }
-    guard kind == .file || (!wire.hasContent && wire.conflicts.isEmpty) else {
+    guard kind == .file || !wire.hasContent, kind != .symbolicLink || wire.conflicts.isEmpty else {
       throw RecordError("what is no file has content")
+    }
+    // Of a directory they are packages that lost a conflict, whole: never only announced.
+    guard kind == .file || wire.conflicts.allSatisfy(\.hasManifest) else {
+      throw RecordError("a package's conflict version has no content")
     }
     let content = wire.hasContent ? try Self.version(wire.content) : nil
     self.init(

@@ -70,7 +70,7 @@ package actor ContentUploader {
         let batch = try await BlockingWork.run { () throws(RemoteError) in try chunks.next() }
         guard let batch else { break }
         references += batch.references
-        let wanted = try claim(batch, isKnown)
+        let wanted = try claim(batch.references, isKnown)
         if !wanted.isEmpty {
           await seal(wanted, of: batch)
           try await settle(leaving: Self.parallelPuts)
@@ -113,6 +113,28 @@ package actor ContentUploader {
     for (index, bytes) in zip(wanted, sealed) { append(bytes, batch.references[index]) }
   }
 
+  /// The same for bytes in memory, each element a chunk of its own of at most 1 MiB.
+  package func add(
+    pieces: [[UInt8]], isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID> = { _ in [] }
+  ) async throws(RemoteError) -> [ChunkReference] {
+    try check()
+    let keys = container.keys
+    let references = pieces.map { bytes in
+      bytes.withUnsafeBytes {
+        ChunkReference(id: keys.chunkID($0), length: UInt32($0.count))
+      }
+    }
+    let memory = memory
+    for index in try claim(references, isKnown) {
+      let sealed = pieces[index].withUnsafeBytes { bytes in
+        memory.withCompressor { keys.seal(bytes, as: references[index], with: $0) }
+      }
+      append(sealed, references[index])
+    }
+    try await settle(leaving: Self.parallelPuts)
+    return references
+  }
+
   /// Sends what is left and gives the places of all new chunks since the last `finish`. When it
   /// returns, they are durable: only then may a segment name them. Not to be called while a file is
   /// being added. The uploader may be used again, and asks `isKnown` about everything anew.
@@ -142,22 +164,22 @@ package actor ContentUploader {
   /// Which chunks of the batch are to be sent; each is from now on this call's to send. Runs without
   /// a break, so that of two calls with the same chunk one sends it.
   private func claim(
-    _ batch: ChunkBatch, _ isKnown: ([ChunkID]) throws -> Set<ChunkID>
+    _ references: [ChunkReference], _ isKnown: ([ChunkID]) throws -> Set<ChunkID>
   ) throws(RemoteError) -> [Int] {
     var seen: Set<ChunkID> = []
-    let new = batch.references.indices.filter { index in
-      let id = batch.references[index].id
+    let new = references.indices.filter { index in
+      let id = references[index].id
       return !claimed.contains(id) && seen.insert(id).inserted
     }
     guard !new.isEmpty else { return [] }
     let known: Set<ChunkID>
     do {
-      known = try isKnown(new.map { batch.references[$0].id })
+      known = try isKnown(new.map { references[$0].id })
     } catch {
       throw .lookup("\(error)")
     }
-    let wanted = new.filter { !known.contains(batch.references[$0].id) }
-    for index in wanted { claimed.insert(batch.references[index].id) }
+    let wanted = new.filter { !known.contains(references[$0].id) }
+    for index in wanted { claimed.insert(references[index].id) }
     return wanted
   }
 

@@ -64,6 +64,7 @@ struct Simulation {
     for _ in 0..<Int.random(in: 20...80, using: &random) {
       let index = Int.random(in: 0..<devices.count, using: &random)
       if Int.random(in: 0..<3, using: &random) == 0 {
+        devices[index].holdsPackages = Int.random(in: 0..<3, using: &random) == 0
         let loses = Int.random(in: 0..<4, using: &random) == 0
         let stops = Int.random(in: 0..<6, using: &random) == 0
         trace("-- round of \(index), loses \(loses), stops \(stops)")
@@ -73,7 +74,10 @@ struct Simulation {
         act(on: index)
       }
     }
-    for index in devices.indices { devices[index].busy = [] }
+    for index in devices.indices {
+      devices[index].busy = []
+      devices[index].holdsPackages = false
+    }
     try settle()
     return problems()
   }
@@ -124,7 +128,8 @@ struct Simulation {
     var links: Set<Link> = []
     for record in remote.values.sorted(by: { $0.id < $1.id }) {
       for version in [record.content].compactMap(\.self) + record.conflicts {
-        if let manifest = version.manifest { kept.insert(manifest) }
+        // Of a package its files' own chunks: in the simulation a content is one.
+        for chunk in version.manifest?.chunks ?? [] { kept.insert(Manifest(chunks: [chunk])) }
       }
       for link in record.links {
         if !links.insert(link).inserted { result.append("two items are called \(link)") }
@@ -159,7 +164,7 @@ struct Simulation {
     let directories = items.filter { devices[index].local[$0]?.record.kind == .directory }
     let item = items.randomElement(using: &random) ?? .root
     let parent = directories.randomElement(using: &random) ?? .root
-    let letters = ["a", "b", "c", "d.txt"]
+    let letters = ["a", "b", "c", "d.txt", "p.pages"]
     guard let name = try? ItemName(letters.randomElement(using: &random) ?? "a") else { return }
     let link = Link(parent: parent, name: name)
     let choice = Int.random(in: 0..<13, using: &random)
@@ -210,7 +215,7 @@ struct Simulation {
       if let node = devices[index].local[next] { supersede(node) }
       // With a file go the conflict versions that it showed.
       for version in devices[index].base[next]?.conflicts ?? [] {
-        if let manifest = version.manifest { superseded.insert(manifest) }
+        for chunk in version.manifest?.chunks ?? [] { superseded.insert(Manifest(chunks: [chunk])) }
       }
       pending += (try? devices[index].localChildren(of: next)) ?? []
     }

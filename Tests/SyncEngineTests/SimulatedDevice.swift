@@ -26,6 +26,8 @@ struct SimulatedDevice: TreeView {
   var removed: [ItemID: UInt64] = [:]
   /// Open for writing.
   var busy: Set<ItemID> = []
+  /// Programs have just changed all packages in which anything is dirty.
+  var holdsPackages = false
   var position = 0
   var nextStamp: UInt64 = 1
 
@@ -137,6 +139,7 @@ struct SimulatedDevice: TreeView {
         trees.local = LocalSide(
           record: node.record, size: 1, edited: node.edited, stamp: node.stamp,
           isBusy: busy.contains(id))
+        trees.local?.record.conflicts = base[id]?.conflicts ?? []
       }
       result[id] = trees
     }
@@ -246,10 +249,23 @@ struct SimulatedDevice: TreeView {
     pull(log)
     let items = gather()
     guard !items.isEmpty else { return false }
-    let planner = Planner(device: device, view: self)
-    let plan = try planner.plan(items)
+    let types = PackageTypes.standard
+    let held = local.values.filter { holdsPackages && types.isPackage($0.record) }.map(\.record.id)
+    let planner = Planner(device: device, view: self, held: Set(held))
+    var plan = try planner.plan(items)
     let again = try planner.plan(items)
     precondition(plan.upserts == again.upserts && plan.removals == again.removals)
+    precondition(plan.archives == again.archives)
+    for (root, tree) in plan.archives {
+      guard let index = plan.upserts.firstIndex(where: { $0.id == root }) else {
+        throw BadSegment(reason: "nobody keeps \(root)")
+      }
+      let chunks = tree.entries.flatMap { $0.content?.chunks ?? [] }
+      plan.upserts[index].conflicts.append(
+        ContentVersion(
+          id: tree.id, parent: nil, device: tree.device, modified: tree.modified,
+          size: UInt64(chunks.count), manifest: Manifest(chunks: chunks)))
+    }
     if isTraced {
       for operation in plan.local { print("local \(operation)") }
       for record in plan.upserts { print("upsert \(record)") }

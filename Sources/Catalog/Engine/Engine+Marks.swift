@@ -7,6 +7,18 @@ extension Engine {
     return try database { db in try queries.stamp.first(db, item) { $0.unsigned(0) } }
   }
 
+  /// Items with a mark above this one.
+  func marked(after mark: UInt64) throws -> [ItemID] {
+    var result = Set(
+      try database { db in
+        try queries.stampedAfter.all(db, mark.column) { try $0.identifier(0) as ItemID }
+      })
+    for (item, change) in pending.stamps {
+      if case .set(let stamp) = change, stamp > mark { result.insert(item) }
+    }
+    return result.sorted()
+  }
+
   func setStamp(_ item: ItemID, _ stamp: UInt64? = nil) {
     touched?.insert(item)
     note(.stamp(item, slot: pending.stamps[item]))

@@ -158,6 +158,7 @@ struct Queries {
     SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM remote WHERE item = ?)
     """)
   let clearStamp = Query("DELETE FROM dirty WHERE item = ?")
+  let stampedAfter = Query("SELECT item FROM dirty WHERE stamp > ?")
   let stampCount = Query("SELECT COUNT(*) FROM dirty")
 
   let remote = Query("SELECT record, applied, same FROM remote WHERE item = ?")

@@ -26,8 +26,11 @@ final class Applying {
     time = engine.now
   }
 
-  func run(_ batch: [LocalOperation], given: [ItemID: UInt64?]) throws -> ApplyResult {
+  func run(
+    _ batch: [LocalOperation], given: [ItemID: UInt64?], guarding trees: GuardedTrees?
+  ) throws -> ApplyResult {
     try checkStamps(batch)
+    if let trees { try check(trees) }
     for (item, stamp) in given where try engine.stamp(item) != stamp {
       throw ApplyFailure.changed(item)
     }
@@ -102,6 +105,28 @@ final class Applying {
         throw ApplyFailure.busy(item)
       }
     }
+  }
+
+  /// Whether a program changed something in one of the trees since, or is about to.
+  private func check(_ trees: GuardedTrees) throws {
+    for number in trees.writers where try isBelow(number, trees.roots) {
+      throw ApplyFailure.busy(try engine.inode(number).item)
+    }
+    for item in try engine.marked(after: trees.mark) {
+      if let inode = try engine.syncedInode(item), try isBelow(inode.number, trees.roots) {
+        throw ApplyFailure.changed(item)
+      }
+    }
+  }
+
+  private func isBelow(_ number: InodeNumber, _ roots: Set<ItemID>) throws -> Bool {
+    var current = number
+    while current != .root {
+      if roots.contains(try engine.inode(current).item) { return true }
+      guard let above = try engine.parent(of: current) else { return false }
+      current = above
+    }
+    return false
   }
 
   private func check(_ record: ItemRecord) throws {
@@ -414,12 +439,14 @@ extension ContainerCatalog {
   /// `given`: dirty marks of further items that the batch stands on. Programs change the tree while a
   /// batch is planned; where one of these changed, nothing is applied.
   ///
+  /// `guarding`: trees that change as a whole or not at all.
+  ///
   /// An open item whose content is replaced moves to a new inode number; the old inode becomes an
   /// orphan with what it had. The closures are called under the catalog's lock. The kernel's caches
   /// are to be invalidated after; obsolete content files to be unlinked in `afterDurableCommit`.
   package func apply(
-    _ batch: [LocalOperation], given: [ItemID: UInt64?] = [:], isOpen: (InodeNumber) -> Bool,
-    isOpenForWriting: (InodeNumber) -> Bool
+    _ batch: [LocalOperation], given: [ItemID: UInt64?] = [:], guarding trees: GuardedTrees? = nil,
+    isOpen: (InodeNumber) -> Bool, isOpenForWriting: (InodeNumber) -> Bool
   ) throws(ApplyFailure) -> ApplyResult {
     var refusal: ApplyFailure?
     do throws(Errno) {
@@ -428,7 +455,7 @@ extension ContainerCatalog {
           return try withoutActuallyEscaping(isOpen) { isOpen in
             try withoutActuallyEscaping(isOpenForWriting) { isOpenForWriting in
               try Applying(engine, isOpen: isOpen, isOpenForWriting: isOpenForWriting)
-                .run(batch, given: given)
+                .run(batch, given: given, guarding: trees)
             }
           }
         } catch let failure as ApplyFailure {

@@ -49,6 +49,22 @@ package enum LocalOperation: Sendable {
   case forgetBase(ItemID)
 }
 
+/// Trees that a batch changes only if no program changed anything in them after it was planned: a
+/// package is one document, and a change of one of its files is a change of it.
+package struct GuardedTrees: Sendable {
+  package let roots: Set<ItemID>
+  /// Every dirty mark that the plan saw is below this one.
+  package let mark: UInt64
+  /// What was open for writing a moment ago, in whatever tree.
+  package let writers: [InodeNumber]
+
+  package init(roots: Set<ItemID>, mark: UInt64, writers: [InodeNumber]) {
+    self.roots = roots
+    self.mark = mark
+    self.writers = writers
+  }
+}
+
 /// Why a batch was not applied. Nothing of it was done.
 package enum ApplyFailure: Error, Hashable, Sendable {
   /// The item, or the directory that a link names, is not as it was when the batch was planned.

@@ -60,17 +60,23 @@ extension ContainerSync {
   private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
-    let items = try local { () throws(Errno) in try gather() }
+    // Above all marks that the plan is to see.
+    let mark = coordinator.catalog.nextGeneration()
+    let (items, changes) = try local { () throws(Errno) in try gather() }
+    packageWake = nil
     guard !items.isEmpty else {
+      packagesHeld = [:]
       try forgetUnannounced()
       staged = [:]
       dropStagings(except: [])
       try deletionsEnded()
       return .settled
     }
+    let held = try local { () throws(Errno) in try heldPackages(items, changes) }
     let planner = Planner(
-      device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved)
-    let plan = try local { () throws(Errno) in try planner.plan(items) }
+      device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
+      packages: coordinator.packages, held: held)
+    var plan = try local { () throws(Errno) in try planner.plan(items) }
     logger.trace(
       """
       plan for \(items.count) items: \(plan.local) here; \(plan.upserts.count) upserts, \
@@ -80,11 +86,12 @@ extension ContainerSync {
     if try restoreRemoved(plan) { return .again }
     guard let replacements = try await stageReplacements(plan, remote) else { return .again }
     if !plan.local.isEmpty {
-      guard try await apply(plan, replacements) else { return .again }
+      guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }
     if !plan.upserts.isEmpty || !plan.removals.isEmpty || !plan.versions.isEmpty {
       let judged = try judgeDeletions(plan)
+      try await sendArchives(of: &plan, to: remote)
       guard try await commit(plan, to: remote, after: position) else { return .again }
       try noteDeletions(judged)
     }
@@ -97,13 +104,17 @@ extension ContainerSync {
   }
 
   /// The items in which the trees differ, each as it is in all three, at one moment.
-  private func gather() throws(Errno) -> [ItemID: ItemTrees] {
+  ///
+  /// With it, when what is dirty was changed.
+  private func gather() throws(Errno) -> ([ItemID: ItemTrees], changes: [ItemID: Timestamp]) {
     var result: [ItemID: ItemTrees] = [:]
+    var changes: [ItemID: Timestamp] = [:]
     let coordinator = coordinator
     let found = try coordinator.catalog.differences { coordinator.isOpenForWriting($0) }
     for (id, item) in found {
       var trees = ItemTrees(base: item.base, remote: item.remote, stamp: item.stamp)
       if let local = item.local {
+        if local.stamp != nil { changes[id] = local.inode.changed }
         trees.local = LocalSide(
           record: local.record, size: local.inode.size,
           edited: local.isEdited ? edited(local) : nil,
@@ -113,7 +124,7 @@ extension ContainerSync {
       }
       result[id] = trees
     }
-    return result
+    return (result, changes)
   }
 
   private func edited(_ item: LocalItem) -> EditedContent {
@@ -129,9 +140,9 @@ extension ContainerSync {
   // MARK: Local
 
   /// Applies the plan's local half. False: something changed meanwhile; plan again.
-  private func apply(_ plan: Plan, _ replacements: [ItemID: UInt64]) async throws(CycleFailure)
-    -> Bool
-  {
+  private func apply(
+    _ plan: Plan, _ replacements: [ItemID: UInt64], _ mark: UInt64
+  ) async throws(CycleFailure) -> Bool {
     let coordinator = coordinator
     let operations = plan.local.map { operation -> LocalOperation in
       guard case .upsert(let record, content: .placeholder, let stamp) = operation,
@@ -141,7 +152,10 @@ extension ContainerSync {
     }
     do throws(ApplyFailure) {
       let result = try coordinator.catalog.apply(
-        operations, given: plan.givens, isOpen: { coordinator.isOpen($0) },
+        operations, given: plan.givens,
+        guarding: plan.packages.isEmpty
+          ? nil : GuardedTrees(roots: plan.packages, mark: mark, writers: coordinator.writers),
+        isOpen: { coordinator.isOpen($0) },
         isOpenForWriting: { coordinator.isOpenForWriting($0) })
       FaultPoint.reach("sync.applied")
       for item in replacements.keys { stagings[item] = nil }

@@ -68,7 +68,8 @@ extension ContainerSync {
     var items = LostItems(
       device: device, view: CatalogTrees(catalog: coordinator.catalog))
     var result: [DeletionGuard.Removal] = []
-    for id in plan.removals {
+    // What is kept in a version of its package nobody removed.
+    for id in plan.removals where !plan.archived.contains(id) {
       guard let record = try items.lost(id) else { continue }
       result.append(
         DeletionGuard.Removal(stamp: plan.settled[id] ?? 0, created: record.created))
@@ -131,7 +132,7 @@ extension ContainerSync {
     // A preliminary plan says nothing of removals.
     guard record.restoring != 0, !plan.isPreliminary else { return false }
     var items: [ItemID] = []
-    for id in plan.removals {
+    for id in plan.removals where !plan.archived.contains(id) {
       guard let stamp = plan.settled[id], stamp <= record.restoring,
         let remote = try local({ () throws(Errno) in try coordinator.catalog.remote(id) }),
         LostItems<CatalogTrees>.isThere(remote, for: device)

@@ -39,6 +39,12 @@ package actor ContainerSync {
   /// What the catalog has of it, once it was asked.
   var knownDeletions: DeletionRecord?
   var turns = TurnTaking()
+  /// Since when packages wait for their programs to pause, in monotonic nanoseconds.
+  var packagesHeld: [ItemID: UInt64] = [:]
+  /// When the first of them will have been quiet for long enough.
+  var packageWake: Duration?
+  /// How many calls wait for everything to be sent: for them programs need not pause.
+  var hurrying = 0
   var cycle: Task<CycleResult, Never>?
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
@@ -109,6 +115,8 @@ package actor ContainerSync {
     var pause: Duration = .milliseconds(20)
     damaged = [:]
     turns.forgive()
+    hurrying += 1
+    defer { hurrying -= 1 }
     while true {
       guard !isStopped else { throw .stopped }
       guard link.isReachable else { throw .offline }
@@ -214,7 +222,7 @@ package actor ContainerSync {
         retry = .seconds(1)
       case .waiting:
         // Its close tells us; this is for what closes without telling, such as a mapping.
-        signals.lookLater(after: .seconds(2))
+        signals.lookLater(after: min(packageWake ?? .seconds(2), .seconds(2)))
       case .failed(.offline), .failed(.stopped):
         break
       case .failed(.held):

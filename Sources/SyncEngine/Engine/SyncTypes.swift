@@ -13,6 +13,11 @@ package struct SyncSettings: Sendable {
   package var debounce: Duration
   /// How long changes that never pause wait at most.
   package var longestWait: Duration
+  /// How long nothing must change in a package before it goes up; `sync` does not wait for it.
+  package var packageQuiet: Duration
+  /// How long a package that never pauses waits at most; while a file of it is open for writing it
+  /// waits all the same.
+  package var longestPackageWait: Duration
   /// How often the log is looked at when nothing tells of news.
   package var poll: Duration
   /// How much is removed from other devices without asking.
@@ -23,11 +28,14 @@ package struct SyncSettings: Sendable {
 
   package init(
     debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),
+    packageQuiet: Duration = .seconds(2), longestPackageWait: Duration = .seconds(60),
     poll: Duration = .seconds(20), deletions: DeletionGuard = DeletionGuard(),
     keepRemovedDays: Int = 30
   ) {
     self.debounce = debounce
     self.longestWait = longestWait
+    self.packageQuiet = packageQuiet
+    self.longestPackageWait = longestPackageWait
     self.poll = poll
     self.deletions = deletions
     self.keepRemovedDays = keepRemovedDays

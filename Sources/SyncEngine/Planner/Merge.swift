@@ -16,6 +16,8 @@ struct Target {
   var isDeferred = false
   /// A directory that is gone elsewhere and is kept here for what never leaves the device.
   var isKeptLocally = false
+  /// It waits for the rest of its package, and so does whether its directories go.
+  var isHeld = false
 }
 
 /// The merge of one item, facet by facet: placement, content, attributes by key.
@@ -146,7 +148,7 @@ struct Merge {
     return Target(record: record, commits: edited, needsUpload: edited.manifest == nil)
   }
 
-  private func version(
+  func version(
     of local: LocalSide, edited: EditedContent, parent: VersionID?
   ) -> ContentVersion {
     ContentVersion(

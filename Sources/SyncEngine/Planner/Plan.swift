@@ -24,6 +24,13 @@ package struct Plan: Sendable {
   /// The dirty marks of items that the local half leaves alone and that decided something in it: who
   /// keeps a name that another is renamed for. Nil: it had none.
   package var givens: [ItemID: UInt64?] = [:]
+  /// Packages that lose a conflict. The segment keeps each as a conflict version of its directory,
+  /// whose record is among the upserts.
+  package var archives: [ItemID: PackageTree] = [:]
+  /// Removals of items that one of these has: nobody removed them.
+  package var archived: Set<ItemID> = []
+  /// Packages in which something is done here: as a whole, or not now.
+  package var packages: Set<ItemID> = []
   /// Only identities were changed: plan again.
   package var isPreliminary = false
 

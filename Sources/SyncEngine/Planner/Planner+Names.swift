@@ -6,7 +6,7 @@ extension Planner {
   /// Sees to it that no two items are to have one name in one directory.
   ///
   /// Two directories of one name are one directory: gives a plan that says so, and nothing else.
-  /// Of two others the later one becomes `name 2.ext`. Source: CONTRACT, "Conflicts".
+  /// Of two others, packages among them, the later one becomes `name 2.ext`. Source: CONTRACT, "Conflicts".
   func settleNames(_ targets: inout Targets) throws(Errno) -> Plan? {
     var owners: [Link: ItemID] = [:]
     // Either of the two directories may come first here, or both may: one identity, one adoption.
@@ -62,7 +62,9 @@ extension Planner {
     _ id: ItemID, against owner: Owner, at link: Link, _ targets: inout Targets,
     _ owners: [Link: ItemID]
   ) throws(Errno) -> Settlement {
-    if let other = owner.id, try isDirectory(id, targets), try isDirectory(other, targets) {
+    if let other = owner.id, try isPlainDirectory(id, targets),
+      try isPlainDirectory(other, targets)
+    {
       if isNewHere(id, targets), isNewThere(other, targets) { return .adopt(local: id, as: other) }
       if isNewHere(other, targets), isNewThere(id, targets) { return .adopt(local: other, as: id) }
     }
@@ -139,7 +141,8 @@ extension Planner {
     return trees.local == nil && trees.remote != nil
   }
 
-  private func isDirectory(_ id: ItemID, _ targets: Targets) throws(Errno) -> Bool {
+  /// Two packages of one name are two documents.
+  private func isPlainDirectory(_ id: ItemID, _ targets: Targets) throws(Errno) -> Bool {
     let record: ItemRecord?
     if let planned = targets[id]?.record {
       record = planned
@@ -147,6 +150,7 @@ extension Planner {
       let here = try view.localRecord(id)
       if let here { record = here } else { record = try view.remoteRecord(id) }
     }
-    return record?.kind == .directory
+    guard let record else { return false }
+    return record.kind == .directory && !types.isPackage(record)
   }
 }

@@ -12,17 +12,27 @@ package struct Planner<View: TreeView> {
   let merge: Merge
   /// Names that something outside the trees has, such as a FIFO that stays on the device.
   let reserved: Set<Link>
+  let types: PackageTypes
+  /// Packages that are not to be touched now: a program writes in them, or did a moment ago.
+  let held: Set<ItemID>
 
-  package init(device: Model.DeviceID, view: View, reserved: Set<Link> = []) {
+  package init(
+    device: Model.DeviceID, view: View, reserved: Set<Link> = [],
+    packages: PackageTypes = .standard, held: Set<ItemID> = []
+  ) {
     self.view = view
     self.merge = Merge(device: device)
     self.reserved = reserved
+    self.types = packages
+    self.held = held
   }
 
   package func plan(_ items: [ItemID: ItemTrees]) throws(Errno) -> Plan {
     var targets = Targets(items: items)
     for (id, trees) in items { targets[id] = merge.target(of: trees) }
+    try settlePackages(&targets)
     try keepParents(&targets)
+    holdParents(&targets)
     breakCycles(&targets)
     if let adoption = try settleNames(&targets) { return adoption }
     return try emit(targets)
@@ -38,6 +48,7 @@ package struct Planner<View: TreeView> {
       guard placed.insert(id).inserted, let target = targets[id], var record = target.record else {
         continue
       }
+      if target.isHeld { continue }
       var isMoved = false
       if target.isDeferred || target.isRemoteOnly {
         // It stays for now where it is on each side, so what it is in stays as well.
@@ -201,6 +212,9 @@ package struct Planner<View: TreeView> {
     plan.local.insert(contentsOf: upserts.sorted { $0.depth < $1.depth }.map(\.operation), at: 0)
     plan.local += removals.sorted { $0.depth > $1.depth }.map(\.operation)
     for id in targets.nameKeepers { plan.givens[id] = .some(targets.items[id]?.stamp) }
+    plan.archives = targets.archives
+    plan.archived = targets.archived
+    plan.packages = targets.packages
     return plan
   }
 

@@ -6,6 +6,12 @@ struct Targets {
   private var targets: [ItemID: Target] = [:]
   /// Who keeps a name that another item had to give up.
   var nameKeepers: Set<ItemID> = []
+  /// Packages that lose a conflict, by their directory: kept as versions of it.
+  var archives: [ItemID: PackageTree] = [:]
+  /// What goes from the log and is in one of these.
+  var archived: Set<ItemID> = []
+  /// Packages in which something is done.
+  var packages: Set<ItemID> = []
 
   init(items: [ItemID: ItemTrees]) { self.items = items }
 

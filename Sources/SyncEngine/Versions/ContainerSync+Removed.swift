@@ -131,7 +131,7 @@ extension ContainerSync {
       record.links = try record.links.map { link in
         try place(link, among: records, taken: &taken)
       }.sorted()
-      if record.content?.manifest == nil,
+      if record.kind == .file, record.content?.manifest == nil,
         let kept = record.conflicts.last(where: { $0.manifest != nil })
       {
         record.conflicts.removeAll { $0.id == kept.id }

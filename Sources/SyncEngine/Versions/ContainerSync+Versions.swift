@@ -30,6 +30,7 @@ extension ContainerSync {
   {
     do throws(Errno) {
       let inode = try coordinator.catalog.inode(number)
+      if inode.kind == .directory { return try packageVersions(of: inode) }
       guard inode.kind == .file else { throw Errno.invalidArgument }
       let record = try coordinator.catalog.remote(inode.item)
       var result: [FileVersion] = []
@@ -40,18 +41,20 @@ extension ContainerSync {
             device: current.device, modified: current.modified, size: current.size,
             hasLocalContents: inode.content == .local && inode.version == current.id))
       }
-      for version in (record?.conflicts ?? []).sorted(by: { $0.modified > $1.modified }) {
-        result.append(
-          FileVersion(
-            id: version.id, isCurrent: false, isConflict: true, isResolved: false,
-            device: version.device, modified: version.modified, size: version.size,
-            hasLocalContents: false))
-      }
-      return result
+      return result + Self.conflicts(of: record)
     } catch .noSuchFileOrDirectory {
       throw .notFound
     } catch {
       throw .failed("its versions cannot be read: \(error)")
+    }
+  }
+
+  nonisolated static func conflicts(of record: ItemRecord?) -> [FileVersion] {
+    (record?.conflicts ?? []).sorted { $0.modified > $1.modified }.map { version in
+      FileVersion(
+        id: version.id, isCurrent: false, isConflict: true, isResolved: false,
+        device: version.device, modified: version.modified, size: version.size,
+        hasLocalContents: false)
     }
   }
 
@@ -92,17 +95,19 @@ extension ContainerSync {
       guard link.isReachable else { throw VersionFailure.offline }
       let remote = try await link.container()
       let seen = Set(try catalog.remote(inode.item)?.versions ?? []).union(keep)
+      let isFile = inode.kind == .file
       for _ in 0..<100 {
         // What this device has not sent yet belongs to the conflict too.
         try await sync(timeout: .seconds(60))
-        guard let record = try catalog.remote(inode.item), let current = record.content else {
-          throw VersionFailure.notFound
-        }
+        guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
         guard seen.isSuperset(of: record.versions) else {
           throw VersionFailure.failed("its versions have changed; list them again, then resolve")
         }
         let position = try catalog.position()
-        let changes = try resolution(of: record, current: current, keep: keep)
+        let changes =
+          try isFile
+          ? resolution(of: record, keep: keep)
+          : await packageResolution(of: record, keep: keep, remote)
         guard !changes.isEmpty else { return }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
@@ -121,8 +126,9 @@ extension ContainerSync {
   }
 
   private func resolution(
-    of record: ItemRecord, current: ContentVersion, keep: [VersionID]
+    of record: ItemRecord, keep: [VersionID]
   ) throws -> LogChanges {
+    guard let current = record.content else { throw VersionFailure.notFound }
     let all = [current] + record.conflicts
     let kept = keep.compactMap { id in all.first { $0.id == id } }
     guard kept.count == keep.count else { throw VersionFailure.notFound }
@@ -136,21 +142,26 @@ extension ContainerSync {
     guard let link = record.links.first else { return changes }
     var number = 2
     for version in kept where version != winner {
-      var name = link.name.numbered(number)
-      while try coordinator.catalog.remoteChild(link.parent, name) != nil
-        || coordinator.catalog.localChild(link.parent, name) != nil
-      {
-        number += 1
-        name = link.name.numbered(number)
-      }
-      number += 1
       changes.upserts.append(
         ItemRecord(
-          id: .random(), kind: .file, links: [Link(parent: link.parent, name: name)],
+          id: .random(), kind: .file, links: [try free(beside: link, &number)],
           mode: record.mode, modified: version.modified, created: version.modified,
           attributes: record.attributes, content: version))
     }
     return changes
+  }
+
+  /// The next name beside an item that nothing has.
+  func free(beside link: Link, _ number: inout Int) throws -> Link {
+    while true {
+      let name = link.name.numbered(number)
+      number += 1
+      if try coordinator.catalog.remoteChild(link.parent, name) == nil,
+        try coordinator.catalog.localChild(link.parent, name) == nil
+      {
+        return Link(parent: link.parent, name: name)
+      }
+    }
   }
 }
 

@@ -1,0 +1,118 @@
+internal import Catalog
+internal import Coordination
+internal import Model
+internal import RemoteStore
+internal import SystemPackage
+
+/// The versions of a package: what the log has of it, and archives of those that lost a conflict.
+extension ContainerSync {
+  /// EINVAL for a directory that is no package and has no versions.
+  nonisolated func packageVersions(of inode: Catalog.Inode) throws(Errno) -> [FileVersion] {
+    let record = try coordinator.catalog.remote(inode.item)
+    guard try coordinator.isPackage(inode) || record?.conflicts.isEmpty == false else {
+      throw Errno.invalidArgument
+    }
+    var result: [FileVersion] = []
+    if let current = try currentPackage(inode.item) {
+      var isHere = true
+      try coordinator.forEachBelow(inode.number) { child in
+        if child.kind == .file, !child.isExcluded, child.content != .local || child.version == nil {
+          isHere = false
+        }
+      }
+      result.append(
+        FileVersion(
+          id: current.id, isCurrent: true, isConflict: false, isResolved: true,
+          device: current.device, modified: current.modified, size: current.size,
+          hasLocalContents: isHere))
+    }
+    return result + Self.conflicts(of: record)
+  }
+
+  /// As the log has it; nil if it is not there yet.
+  private nonisolated func currentPackage(_ item: ItemID) throws(Errno) -> PackageTree? {
+    guard try coordinator.catalog.remote(item) != nil else { return nil }
+    let finder = PackageFinder(
+      view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: [:])
+    return try finder.tree(item, .remote, as: Merge(device: device))
+  }
+
+  /// What ends a package's conflict: the versions to keep that are not current become packages beside
+  /// it; one that takes the place of the current one takes the place of all that is in it.
+  func packageResolution(
+    of record: ItemRecord, keep: [VersionID], _ remote: RemoteContainer
+  ) async throws -> LogChanges {
+    guard let current = try currentPackage(record.id) else { throw VersionFailure.notFound }
+    let known = Set(record.conflicts.map(\.id)).union([current.id])
+    guard known.isSuperset(of: keep) else { throw VersionFailure.notFound }
+    guard !record.conflicts.isEmpty else { return LogChanges() }
+    var resolved = record
+    resolved.conflicts = []
+    var changes = LogChanges()
+    var kept = record.conflicts.filter { keep.contains($0.id) }
+    if !keep.isEmpty, !keep.contains(current.id),
+      let index = kept.firstIndex(where: { $0.id == keep.first })
+    {
+      let winner = kept.remove(at: index)
+      resolved.modified = winner.modified
+      changes.removals = try below(record.id)
+      changes.upserts += try await items(of: winner, in: record.id, remote)
+    }
+    var number = 2
+    for version in kept {
+      guard let link = record.links.first else { break }
+      let beside = ItemRecord(
+        id: .random(), kind: .directory, links: [try free(beside: link, &number)],
+        mode: record.mode, modified: version.modified, created: version.modified,
+        attributes: record.attributes, isPackage: record.isPackage)
+      changes.upserts.append(beside)
+      changes.upserts += try await items(of: version, in: beside.id, remote)
+    }
+    changes.upserts.append(resolved)
+    changes.upserts.sort { $0.id < $1.id }
+    changes.removals.sort()
+    return changes
+  }
+
+  private func below(_ item: ItemID) throws -> [ItemID] {
+    var result: Set<ItemID> = []
+    var pending = [item]
+    while let next = pending.popLast() {
+      for child in try coordinator.catalog.remoteChildren(of: next)
+      where result.insert(child).inserted {
+        pending.append(child)
+      }
+    }
+    return Array(result)
+  }
+
+  private func items(
+    of version: ContentVersion, in root: ItemID, _ remote: RemoteContainer
+  ) async throws -> [ItemRecord] {
+    guard let manifest = version.manifest else { throw VersionFailure.notFound }
+    let catalog = coordinator.catalog
+    let entries = try await PackageArchive.entries(of: manifest) { chunk in
+      guard let location = try catalog.chunkLocations([chunk.id])[chunk.id],
+        let bytes = try await remote.read([location]).first
+      else { throw VersionFailure.failed("the log does not say where its content is") }
+      return bytes
+    }
+    var directories: [[ItemName]: ItemID] = [[]: root]
+    return try entries.map { entry in
+      let id = ItemID.random()
+      guard let name = entry.path.last, let parent = directories[entry.path.dropLast()] else {
+        throw VersionFailure.failed("the version is damaged: a directory is missing in it")
+      }
+      if entry.kind == .directory { directories[entry.path] = id }
+      let content = entry.content.map {
+        ContentVersion(
+          id: .random(), parent: nil, device: version.device, modified: entry.modified,
+          size: $0.size, manifest: $0)
+      }
+      return ItemRecord(
+        id: id, kind: entry.kind, links: [Link(parent: parent, name: name)], mode: entry.mode,
+        modified: entry.modified, created: entry.modified, attributes: entry.attributes,
+        target: entry.target, content: content)
+    }
+  }
+}

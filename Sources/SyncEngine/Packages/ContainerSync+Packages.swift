@@ -1,0 +1,80 @@
+internal import Catalog
+internal import Coordination
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// When a package may go, and what is kept of one that lost a conflict.
+extension ContainerSync {
+  /// Packages that are not to be touched now, in either direction: a file of them is open for writing,
+  /// or a program changed something in them and may go on. `changes`: when what is dirty was changed.
+  func heldPackages(_ items: [ItemID: ItemTrees], _ changes: [ItemID: Timestamp]) throws(Errno)
+    -> Set<ItemID>
+  {
+    var finder = PackageFinder(
+      view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: items)
+    var held: Set<ItemID> = []
+    for number in coordinator.writers {
+      guard let inode = try? coordinator.catalog.inode(number), !inode.isOrphan,
+        let record = try finder.record(inode.item, .local)
+      else { continue }
+      held.formUnion(try finder.roots(of: record, .local))
+    }
+    var newest: [ItemID: Timestamp] = [:]
+    for (id, time) in changes {
+      guard let record = items[id]?.local?.record else { continue }
+      for root in try finder.roots(of: record, .local) {
+        newest[root] = max(newest[root] ?? time, time)
+      }
+    }
+    packagesHeld = packagesHeld.filter { newest[$0.key] != nil }
+    guard hurrying == 0 else { return held }
+    let now = coordinator.catalog.now.nanoseconds
+    for (root, time) in newest {
+      // A clock that was set back says nothing of how long ago that was.
+      let (quiet, overflow) = now.subtractingReportingOverflow(time.nanoseconds)
+      let left = settings.packageQuiet - .nanoseconds(quiet)
+      guard !overflow, quiet >= 0, left > .zero else { continue }
+      let present = monotonicNanoseconds()
+      let since = packagesHeld[root] ?? present
+      packagesHeld[root] = since
+      guard settings.longestPackageWait > .nanoseconds(Int64(present - since)) else { continue }
+      held.insert(root)
+      packageWake = min(packageWake ?? left, left)
+    }
+    return held
+  }
+
+  /// Sends what is new of the archives of packages that lose a conflict, and names them in the records
+  /// that the plan puts into the log. Of the files in them nothing moves: they are in the backend.
+  func sendArchives(of plan: inout Plan, to remote: RemoteContainer) async throws(CycleFailure) {
+    guard !plan.archives.isEmpty else { return }
+    let uploader = remote.makeUploader()
+    let catalog = coordinator.catalog
+    for (root, tree) in plan.archives.sorted(by: { $0.key < $1.key }) {
+      guard let index = plan.upserts.firstIndex(where: { $0.id == root }) else { continue }
+      let known = unannounced
+      var chunks: [ChunkReference] = []
+      for part in PackageArchive.parts(of: tree) {
+        switch part {
+        case .content(let manifest): chunks += manifest.chunks
+        case .frame(let pieces):
+          chunks += try await remotely { () throws(RemoteError) in
+            try await uploader.add(pieces: pieces) { ids in
+              let found = Set(try catalog.chunkLocations(ids).keys)
+              return found.union(known.lazy.map(\.chunk.id))
+            }
+          }
+        }
+      }
+      let manifest = Manifest(chunks: chunks)
+      plan.upserts[index].conflicts.append(
+        ContentVersion(
+          id: tree.id, parent: nil, device: tree.device, modified: tree.modified,
+          size: manifest.size, manifest: manifest))
+    }
+    unannounced += try await remotely { () throws(RemoteError) in try await uploader.finish() }
+    FaultPoint.reach("sync.archived")
+  }
+}

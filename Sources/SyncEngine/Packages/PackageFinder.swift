@@ -1,0 +1,107 @@
+internal import Model
+internal import SystemPackage
+
+/// Which package an item is in: the outermost one at or above it, in the local tree and in the log's.
+///
+/// A function of the trees. What was asked once is remembered, so one is made for each plan.
+struct PackageFinder<View: TreeView> {
+  enum Side {
+    case local
+    case remote
+  }
+
+  private let view: View
+  private let types: PackageTypes
+  /// What is planned is asked here: these are the trees as they were at one moment.
+  private let items: [ItemID: ItemTrees]
+  private var known: [Side: [ItemID: ItemID?]] = [.local: [:], .remote: [:]]
+
+  init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
+    self.view = view
+    self.types = types
+    self.items = items
+  }
+
+  func record(_ id: ItemID, _ side: Side) throws(Errno) -> ItemRecord? {
+    switch side {
+    case .local:
+      if let trees = items[id] { return trees.local?.record }
+      return try view.localRecord(id)
+    case .remote:
+      if let trees = items[id] { return trees.remote }
+      return try view.remoteRecord(id)
+    }
+  }
+
+  /// A hard-linked file may be in several.
+  mutating func roots(of record: ItemRecord, _ side: Side) throws(Errno) -> Set<ItemID> {
+    if record.kind == .directory {
+      return try root(ofDirectory: record.id, side).map { [$0] } ?? []
+    }
+    var result: Set<ItemID> = []
+    for link in record.links {
+      if let root = try root(ofDirectory: link.parent, side) { result.insert(root) }
+    }
+    return result
+  }
+
+  private mutating func root(ofDirectory id: ItemID, _ side: Side) throws(Errno) -> ItemID? {
+    var path: [ItemRecord] = []
+    var passed: Set<ItemID> = []
+    var current = id
+    var found: ItemID?
+    while current != .root, passed.insert(current).inserted {
+      if let answer = known[side]?[current] {
+        found = answer
+        break
+      }
+      guard let record = try record(current, side) else { break }
+      path.append(record)
+      guard let above = record.links.first?.parent else { break }
+      current = above
+    }
+    for record in path.reversed() {
+      if found == nil, types.isPackage(record) { found = record.id }
+      known[side]?[record.id] = .some(found)
+    }
+    return found
+  }
+}
+
+extension PackageFinder {
+  /// All that a package holds; nil when something of it changed after the trees were looked at.
+  func tree(_ root: ItemID, _ side: Side, as merge: Merge) throws(Errno) -> PackageTree? {
+    var builder = PackageTreeBuilder()
+    var pending: [(directory: ItemID, path: [ItemName])] = [(root, [])]
+    while let next = pending.popLast() {
+      let children =
+        side == .local
+        ? try localChildren(of: next.directory) : try view.remoteChildren(of: next.directory)
+      for child in children {
+        guard let record = try record(child, side), next.path.count < 1_000 else { return nil }
+        var content = record.content
+        if side == .local, let local = items[child]?.local, let edited = local.edited {
+          content = merge.version(of: local, edited: edited, parent: nil)
+        } else if side == .local, record.kind == .file, content == nil {
+          return nil
+        }
+        for link in record.links where link.parent == next.directory {
+          let path = next.path + [link.name]
+          builder.add(record, content: content, at: path)
+          if record.kind == .directory { pending.append((child, path)) }
+        }
+      }
+    }
+    return builder.finish(device: merge.device)
+  }
+
+  /// As the trees were looked at: what was moved or removed since is where it was then.
+  private func localChildren(of directory: ItemID) throws(Errno) -> [ItemID] {
+    var result = Set(try view.localChildren(of: directory)).filter { items[$0] == nil }
+    for (id, trees) in items
+    where trees.local?.record.links.contains(where: { $0.parent == directory }) == true {
+      result.insert(id)
+    }
+    return result.sorted()
+  }
+}
