@@ -71,7 +71,9 @@ extension ContainerCoordinator {
     }
     for file in files {
       let isDirty = try catalog.dirtyStamp(file.item) != nil
-      guard !isDirty, file.version != nil, !isOpen(file.number), !isPinned(file) else { throw Errno.resourceBusy }
+      guard !isDirty, file.version != nil, !isOpen(file.number), !isPinned(file) else {
+        throw Errno.resourceBusy
+      }
     }
     try evictFiles(files.filter { $0.content == .local }.map(\.number))
   }

@@ -253,8 +253,17 @@ extension DaemonService {
     -> VersionsReport
   {
     let item = try find(request.item)
-    guard item.inode.kind == .file else {
-      throw ControlError(.failed, "\(item.shown) is no file; only files have versions")
+    let isDocument: Bool
+    do {
+      isDocument =
+        try item.inode.kind == .file || item.session.coordinator.isPackage(item.inode)
+        || item.session.catalog.remote(item.inode.item)?.conflicts.isEmpty == false
+    } catch {
+      throw ControlError(mapping: error)
+    }
+    guard isDocument else {
+      throw ControlError(
+        .failed, "\(item.shown) is no document; only files and packages have versions")
     }
     let versions: [FileVersion]
     do throws(VersionFailure) {

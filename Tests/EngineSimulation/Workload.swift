@@ -9,7 +9,7 @@ import SystemPackage
 /// What a user does with files, by the calls that the kernel would make. One thing at a time for each
 /// device; while it takes, the engine works on.
 extension SimulatedDevice {
-  private static let names = ["a", "b", "c", "d.txt", "e.txt", "f"]
+  private static let names = ["a", "b", "c", "d.txt", "e.txt", "f", "p.pages"]
 
   /// Begins something at random, unless the user is still at the last thing.
   func act() {

@@ -277,6 +277,7 @@ struct SimulatedDevice: TreeView {
     if !changes.isEmpty || !plan.versions.isEmpty {
       if losesRace { return true }
       try checkFolds(changes)
+      try checkPackages(changes, plan)
       if !changes.isEmpty { log.segments.append(changes) }
       if stopsBeforeNoting { return true }
       if !changes.isEmpty { position += 1 }
@@ -291,6 +292,69 @@ struct SimulatedDevice: TreeView {
     // What is left waits for a close.
     let moved = !plan.local.isEmpty || !changes.isEmpty || !plan.versions.isEmpty || sent
     return moved || plan.deferred.isEmpty
+  }
+
+  /// A segment that changes anything in a package leaves in it what this device shows: all of its
+  /// changes and those of nobody else, with contents that can be read.
+  private func checkPackages(_ changes: LogChanges, _ plan: Plan) throws {
+    let types = PackageTypes.standard
+    var tree = remote
+    for record in changes.upserts { tree[record.id] = record }
+    for id in changes.removals { tree[id] = nil }
+    func roots(_ id: ItemID, in records: [ItemID: ItemRecord]) -> ItemID? {
+      var found: ItemID?
+      var current = records[id]
+      while let record = current {
+        if types.isPackage(record) { found = record.id }
+        current = record.links.first.flatMap { records[$0.parent] }
+      }
+      return found
+    }
+    let shown = local.mapValues { node in
+      var record = node.record
+      if let edited = node.edited {
+        record.content = ContentVersion(
+          id: edited.version, parent: nil, device: device, modified: record.modified, size: 1,
+          manifest: edited.manifest)
+      } else if let sent = tree[record.id]?.content, sent.id == record.content?.id {
+        // What is shown is known by its version.
+        record.content = sent
+      }
+      return record
+    }
+    func contents(_ root: ItemID, _ records: [ItemID: ItemRecord]) -> Set<String> {
+      Set(
+        records.values.filter { $0.id != root && roots($0.id, in: records) == root }.map {
+          "\($0.id) \($0.links) \(Hex.encode($0.content?.manifest?.chunks.first?.id.bytes.prefix(4) ?? []))"
+        })
+    }
+    var touched: Set<ItemID> = []
+    // A file that goes into a package or out of it may have a conflict of its own.
+    for record in changes.upserts where !plan.undecided.contains(record.id) {
+      guard let root = roots(record.id, in: tree), root != record.id else { continue }
+      touched.insert(root)
+      if record.kind == .file, record.content?.manifest == nil,
+        record.content?.device == device, record.content?.id != remote[record.id]?.content?.id
+      {
+        throw BadSegment(reason: "\(record.id) is announced in the package \(root)")
+      }
+    }
+    for id in changes.removals {
+      if let root = roots(id, in: remote), root != id, tree[root] != nil { touched.insert(root) }
+    }
+    // What goes from one side of a package's border to the other merges on its own.
+    let crossing = Set(
+      shown.keys.filter { id in
+        tree[id] != nil && roots(id, in: shown) != roots(id, in: tree)
+      }.flatMap { [roots($0, in: shown), roots($0, in: tree)].compactMap(\.self) })
+    for root in touched.subtracting(crossing) where contents(root, tree) != contents(root, shown) {
+      let (there, here) = (contents(root, tree), contents(root, shown))
+      throw BadSegment(
+        reason: """
+          a part of \(root): the log gets \(there.subtracting(here).sorted()) and lacks \
+          \(here.subtracting(there).sorted())
+          """)
+    }
   }
 
   struct BadSegment: Error {

@@ -10,7 +10,9 @@ extension PackageArchive {
     while true {
       let first = try await reader.take(block, read)
       if first.allSatisfy({ $0 == 0 }) { return result }
-      guard first[156] == UInt8(ascii: "x") else { throw Damage(description: "an entry has no fields") }
+      guard first[156] == UInt8(ascii: "x") else {
+        throw Damage(description: "an entry has no fields")
+      }
       let size = try octal(first[124..<136])
       guard size <= 1 << 33 else { throw Damage(description: "an entry's fields are too long") }
       let fields = try Self.fields(try await reader.take(Int(size), read))

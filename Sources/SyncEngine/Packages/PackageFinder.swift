@@ -45,6 +45,26 @@ struct PackageFinder<View: TreeView> {
     return result
   }
 
+  /// Where it is to be when its directories are where the other side has them.
+  mutating func rootsAcross(_ record: ItemRecord, _ side: Side) throws(Errno) -> Set<ItemID> {
+    var result: Set<ItemID> = []
+    for link in record.links {
+      let other: Side = side == .local ? .remote : .local
+      if let root = try root(ofDirectory: link.parent, other) { result.insert(root) }
+    }
+    return result
+  }
+
+  /// What is a package on one side is none of two minds on the other: it is about to be one there, or
+  /// was one.
+  private func isPackage(_ record: ItemRecord, _ side: Side) throws(Errno) -> Bool {
+    if types.isPackage(record) { return true }
+    guard let other = try self.record(record.id, side == .local ? .remote : .local) else {
+      return false
+    }
+    return types.isPackage(other)
+  }
+
   private mutating func root(ofDirectory id: ItemID, _ side: Side) throws(Errno) -> ItemID? {
     var path: [ItemRecord] = []
     var passed: Set<ItemID> = []
@@ -61,7 +81,7 @@ struct PackageFinder<View: TreeView> {
       current = above
     }
     for record in path.reversed() {
-      if found == nil, types.isPackage(record) { found = record.id }
+      if found == nil, try isPackage(record, side) { found = record.id }
       known[side]?[record.id] = .some(found)
     }
     return found

@@ -7,6 +7,10 @@ extension Planner {
   struct Home {
     var here: Set<ItemID>
     var there: Set<ItemID>
+    /// Those that its directories are in on the other side: it may come to be in them.
+    var near: Set<ItemID> = []
+
+    var all: Set<ItemID> { here.union(there).union(near) }
   }
 
   /// Packages that are settled together, since an item goes from one to another or one takes the
@@ -21,9 +25,15 @@ extension Planner {
     var homes: [ItemID: Home] = [:]
     for (id, trees) in targets.items {
       var home = Home(here: [], there: [])
-      if let local = trees.local { home.here = try finder.roots(of: local.record, .local) }
-      if let remote = trees.remote { home.there = try finder.roots(of: remote, .remote) }
-      if !home.here.isEmpty || !home.there.isEmpty { homes[id] = home }
+      if let local = trees.local {
+        home.here = try finder.roots(of: local.record, .local)
+        home.near = try finder.rootsAcross(local.record, .local)
+      }
+      if let remote = trees.remote {
+        home.there = try finder.roots(of: remote, .remote)
+        home.near.formUnion(try finder.rootsAcross(remote, .remote))
+      }
+      if !home.all.isEmpty { homes[id] = home }
     }
     guard !homes.isEmpty else { return }
     for group in groups(homes, targets) {
@@ -41,6 +51,7 @@ extension Planner {
       } else {
         for root in group.roots.sorted() { try settle(root, group, homes, finder, &targets) }
         targets.packages.formUnion(group.roots)
+        waitForConflicts(in: group, &targets)
       }
     }
     holdDependents(&targets)
@@ -68,7 +79,7 @@ extension Planner {
     }
     for id in homes.keys.sorted() {
       guard let home = homes[id] else { continue }
-      join(home.here.union(home.there), id)
+      join(home.all, id)
     }
     // Who takes a name that something of a package has, or had, is settled with that.
     var namedHere: [Link: ItemID] = [:]
@@ -84,8 +95,7 @@ extension Planner {
         + (trees?.remote?.links ?? []).compactMap { namedHere[$0] }
       for other in others where other != id {
         guard let home = homes[other] else { continue }
-        let own = homes[id].map { $0.here.union($0.there) } ?? []
-        join(home.here.union(home.there).union(own), id)
+        join(home.all.union(homes[id]?.all ?? []), id)
       }
     }
     return groups.keys.sorted().compactMap { groups[$0] }.filter { !$0.roots.isEmpty }
@@ -101,13 +111,29 @@ extension Planner {
     }
   }
 
+  /// A file that goes into a package or out of it, with a conflict of its own: the log gets both of its
+  /// contents first, and then the package with it.
+  private func waitForConflicts(in group: Group, _ targets: inout Targets) {
+    let first = group.items.filter {
+      targets[$0]?.isRemoteOnly == true && targets.archives[$0] == nil
+    }
+    guard !first.isEmpty else { return }
+    hold(group.items.subtracting(first), &targets)
+    for root in group.roots where targets.archives.removeValue(forKey: root) != nil {
+      if targets.items[root] == nil { targets[root] = nil }
+    }
+    targets.archived.subtract(group.items)
+  }
+
   /// What is to be put into a directory that waits, and that is not there on both sides, waits too.
   private func holdDependents(_ targets: inout Targets) {
     guard targets.ids.contains(where: { targets[$0]?.isHeld == true }) else { return }
     var hasMore = true
     while hasMore {
       hasMore = false
-      for id in targets.presentIDs where targets[id]?.isHeld == false {
+      for id in targets.presentIDs {
+        // What only the log is to get stays where that has it.
+        guard let target = targets[id], !target.isHeld, !target.isRemoteOnly else { continue }
         let waits = (targets[id]?.record?.links ?? []).contains { link in
           guard targets[link.parent]?.isHeld == true, let above = targets.items[link.parent] else {
             return false
@@ -262,7 +288,8 @@ extension Planner {
   private static func isSame(_ left: LocalSide?, _ right: ItemRecord?) -> Bool {
     guard let left, let right else { return left == nil && right == nil }
     guard essence(left.record) == essence(right) else { return false }
-    let content = left.edited.map { (Optional($0.version), $0.manifest) }
+    let content =
+      left.edited.map { (Optional($0.version), $0.manifest) }
       ?? (left.record.content?.id, left.record.content?.manifest)
     return isSame(content.0, content.1, right.content)
   }

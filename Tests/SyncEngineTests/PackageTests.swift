@@ -1,0 +1,314 @@
+import Backend
+import Catalog
+import Coordination
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// Directories that are one document, on two devices without mounts.
+@Suite(.serialized) struct PackageTests {
+  private static let root = "Documents/p.pages"
+  private static let names = ["a", "b", "media/c", "media/d"]
+
+  private func make(_ device: EngineDevice, _ text: String) throws {
+    try device.makeDirectory(Self.root)
+    try device.makeDirectory(Self.root + "/media")
+    try fill(device, Self.names, text)
+  }
+
+  private func fill(_ device: EngineDevice, _ names: [String], _ text: String) throws {
+    for name in names { try device.write("\(Self.root)/\(name)", Array("\(text) \(name)".utf8)) }
+  }
+
+  /// The first word of each file; nil for one that is not there.
+  private func texts(_ device: EngineDevice, in root: String = root) async throws -> [String?] {
+    var result: [String?] = []
+    for name in Self.names {
+      guard try device.find("\(root)/\(name)") != nil else {
+        result.append(nil)
+        continue
+      }
+      let text = String(decoding: try await device.read("\(root)/\(name)"), as: UTF8.self)
+      #expect(text.hasSuffix(" \(name)"))
+      result.append(String(text.prefix { $0 != " " }))
+    }
+    return result
+  }
+
+  private func versions(_ device: EngineDevice) throws -> [FileVersion] {
+    let inode = try #require(try device.find(Self.root))
+    return try device.sync.versions(of: inode.number)
+  }
+
+  @Test func nothingOfAPackageGoesWhileAFileInItIsOpenForWriting() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try first.write("Documents/beside", [1])
+      let open = try #require(try first.find(Self.root + "/b")).number
+      first.coordinator.opened(open, forWriting: true)
+      await #expect(throws: SyncFailure.self) {
+        try await first.sync.sync(timeout: .milliseconds(500))
+      }
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try second.find(Self.root) == nil)
+      #expect(try second.find("Documents/beside") != nil)
+      first.coordinator.closed(open, forWriting: true)
+      try await settle(first, second)
+      #expect(try await texts(second) == ["one", "one", "one", "one"])
+
+      // The same for its next state, and for a rename of the whole.
+      try fill(first, ["a", "media/c"], "two")
+      first.coordinator.opened(open, forWriting: true)
+      await #expect(throws: SyncFailure.self) {
+        try await first.sync.sync(timeout: .milliseconds(500))
+      }
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await texts(second) == ["one", "one", "one", "one"])
+      first.coordinator.closed(open, forWriting: true)
+      try await settle(first, second)
+      #expect(try await texts(second) == ["two", "one", "two", "one"])
+    }
+  }
+
+  @Test func aPackageGoesWhenItsProgramPauses() async throws {
+    let store = MemoryStore()
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(
+      store: store, secret: secret, settings: SyncSettings(packageQuiet: .seconds(2)))
+    let second = try EngineDevice(store: store, secret: secret)
+    await first.sync.start()
+    try first.makeDirectory(Self.root)
+    try first.makeDirectory(Self.root + "/media")
+    for name in Self.names {
+      try fill(first, [name], "one")
+      try await Task.sleep(for: .milliseconds(800))
+      try await second.sync.sync(timeout: .seconds(60))
+      // Not even its name.
+      #expect(try second.find(Self.root) == nil)
+    }
+    let end = ContinuousClock.now + .seconds(20)
+    while try second.find(Self.root) == nil, ContinuousClock.now < end {
+      try await Task.sleep(for: .milliseconds(100))
+      try await second.sync.sync(timeout: .seconds(60))
+    }
+    #expect(try await texts(second) == ["one", "one", "one", "one"])
+    await first.end()
+    await second.end()
+  }
+
+  @Test func nothingOfAPackageComesWhileAFileInItIsOpenForWriting() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      let open = try #require(try second.find(Self.root + "/b")).number
+      second.coordinator.opened(open, forWriting: true)
+      try fill(first, ["a", "media/c"], "two")
+      try await first.sync.sync(timeout: .seconds(60))
+      await #expect(throws: SyncFailure.self) {
+        try await second.sync.sync(timeout: .milliseconds(500))
+      }
+      #expect(try await texts(second) == ["one", "one", "one", "one"])
+      second.coordinator.closed(open, forWriting: true)
+      try await settle(first, second)
+      #expect(try await texts(second) == ["two", "one", "two", "one"])
+    }
+  }
+
+  @Test func editsOfDifferentFilesAreAConflictOfTheWholePackage() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      try fill(second, ["a", "media/c"], "second")
+      try fill(first, ["b"], "first")
+      try first.write(Self.root + "/new", Array("first new".utf8))
+      // The later one is first's; whoever is first in the log.
+      try await second.sync.sync(timeout: .seconds(60))
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["one", "first", "one", "one"])
+        #expect(try device.find(Self.root + "/new") != nil)
+        let versions = try versions(device)
+        #expect(versions.map(\.isConflict) == [false, true])
+        #expect(versions[1].device == second.id)
+        #expect(try device.catalog.conflictCount() == 1)
+      }
+      let inode = try #require(try second.find(Self.root))
+      try await second.sync.resolve(inode.number, keep: try versions(second).map(\.id))
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["one", "first", "one", "one"])
+        let kept = try await texts(device, in: "Documents/p 2.pages")
+        #expect(kept == ["second", "one", "second", "one"])
+        #expect(try device.find("Documents/p 2.pages/new") == nil)
+        #expect(try device.catalog.conflictCount() == 0)
+      }
+    }
+  }
+
+  @Test func theLaterPackageWinsWhoeverCommitsSecond() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      try fill(first, ["b"], "first")
+      try first.remove(Self.root + "/media/d")
+      try fill(second, ["a"], "second")
+      // `second` finds its own to be later, and takes back what is in the log.
+      try await first.sync.sync(timeout: .seconds(60))
+      try await settle(second, first)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["second", "one", "one", "one"])
+      }
+      let loser = try #require(try versions(first).first { $0.isConflict })
+      #expect(loser.device == first.id)
+      let inode = try #require(try first.find(Self.root))
+      try await first.sync.resolve(inode.number, keep: [loser.id])
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["one", "first", "one", nil])
+        #expect(try device.find("Documents/p 2.pages") == nil)
+      }
+    }
+  }
+
+  @Test func equalEditsOfAPackageAreNoConflict() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      try fill(first, ["a", "b"], "two")
+      try fill(second, ["a", "b"], "two")
+      try await settle(first, second)
+      #expect(try versions(first).count == 1)
+      #expect(try await texts(first) == ["two", "two", "one", "one"])
+    }
+  }
+
+  @Test func anEditOutlivesADeletionOfTheWholePackage() async throws {
+    for editorIsFirst in [true, false] {
+      try await withDevices { first, second in
+        try make(first, "one")
+        try await settle(first, second)
+        _ = try await texts(second)
+        for name in Self.names { try first.remove("\(Self.root)/\(name)") }
+        try first.remove(Self.root + "/media", directory: true)
+        try first.remove(Self.root, directory: true)
+        try fill(second, ["media/c"], "two")
+        if editorIsFirst {
+          try await settle(second, first)
+        } else {
+          try await settle(first, second)
+        }
+        for device in [first, second] {
+          #expect(try await texts(device) == ["one", "one", "two", "one"])
+        }
+      }
+    }
+  }
+
+  @Test func twoNewPackagesOfOneNameAreTwo() async throws {
+    try await withDevices { first, second in
+      try make(first, "first")
+      try make(second, "second")
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["first", "first", "first", "first"])
+        let other = try await texts(device, in: "Documents/p 2.pages")
+        #expect(other == ["second", "second", "second", "second"])
+      }
+    }
+  }
+
+  @Test func aRenameOfAPackageAndAnEditMerge() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      try first.rename(Self.root, "Documents/q.pages")
+      try fill(second, ["a"], "two")
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device, in: "Documents/q.pages") == ["two", "one", "one", "one"])
+        #expect(try device.find(Self.root) == nil)
+        #expect(try device.catalog.conflictCount() == 0)
+      }
+    }
+  }
+
+  @Test func aPackageThatIsSavedByRenamingIsNeverGone() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      try make(first, at: "Documents/draft", "two")
+      try first.rename(Self.root, "Documents/old")
+      try first.rename("Documents/draft", Self.root)
+      let open = try #require(try first.find(Self.root + "/b")).number
+      first.coordinator.opened(open, forWriting: true)
+      try? await first.sync.sync(timeout: .milliseconds(500))
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await texts(second) == ["one", "one", "one", "one"])
+      first.coordinator.closed(open, forWriting: true)
+      try await settle(first, second)
+      #expect(try await texts(second) == ["two", "two", "two", "two"])
+      #expect(try await texts(second, in: "Documents/old") == ["one", "one", "one", "one"])
+    }
+  }
+
+  private func make(_ device: EngineDevice, at root: String, _ text: String) throws {
+    try device.makeDirectory(root)
+    try device.makeDirectory(root + "/media")
+    for name in Self.names { try device.write("\(root)/\(name)", Array("\(text) \(name)".utf8)) }
+  }
+
+  @Test func aMarkMakesAPackage() async throws {
+    try await withDevices { first, second in
+      try first.makeDirectory("Documents/plain")
+      let inode = try #require(try first.find("Documents/plain"))
+      #expect(try first.coordinator.status(of: inode.number).isPackage == false)
+      try first.catalog.setPackage(inode.number, true)
+      try first.write("Documents/plain/a", [1])
+      try first.write("Documents/plain/b", [1])
+      try await settle(first, second)
+      let there = try #require(try second.find("Documents/plain"))
+      #expect(try second.coordinator.status(of: there.number).isPackage)
+      _ = try await second.read("Documents/plain/a")
+      _ = try await second.read("Documents/plain/b")
+      try first.write("Documents/plain/a", [2])
+      try second.write("Documents/plain/b", [2])
+      try await settle(first, second)
+      #expect(try first.sync.versions(of: inode.number).count == 2)
+    }
+  }
+
+  @Test func aPackageIsEvictedAndIsHereAsAWhole() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      let root = try #require(try second.find(Self.root)).number
+      func status() throws -> ItemStatus { try second.coordinator.status(of: root) }
+      #expect(try status().downloadingStatus == .notDownloaded)
+      #expect(try status().isPackage)
+      _ = try await second.read(Self.root + "/a")
+      #expect(try status().downloadingStatus == .notDownloaded)
+      _ = try await texts(second)
+      #expect(try status().downloadingStatus == .current)
+      let open = try #require(try second.find(Self.root + "/b")).number
+      second.coordinator.opened(open, forWriting: false)
+      #expect(throws: Errno.resourceBusy) { try second.coordinator.evict(root) }
+      #expect(try second.find(Self.root + "/a")?.content == .local)
+      second.coordinator.closed(open, forWriting: false)
+      try second.coordinator.evict(root)
+      #expect(try second.find(Self.root + "/a")?.content == .remote)
+      #expect(try second.find(Self.root + "/media/d")?.content == .remote)
+      try fill(second, ["a"], "two")
+      #expect(try status().isUploaded == false)
+      try await settle(first, second)
+      #expect(try status().isUploaded)
+    }
+  }
+}
