@@ -105,6 +105,11 @@ extension PackageFinder {
         } else if side == .local, record.kind == .file, content == nil {
           return nil
         }
+        if let shown = content, shown.manifest == nil {
+          // Announced when it came, sent since.
+          let known = [try self.record(child, .remote)?.content, items[child]?.base?.content]
+          content = known.compactMap(\.self).first { $0.id == shown.id } ?? shown
+        }
         for link in record.links where link.parent == next.directory {
           let path = next.path + [link.name]
           builder.add(record, content: content, at: path)

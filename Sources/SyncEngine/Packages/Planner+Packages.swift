@@ -49,9 +49,12 @@ extension Planner {
         hold(group.items, &targets)
         for id in uploads { targets[id]?.needsUpload = true }
       } else {
-        for root in group.roots.sorted() { try settle(root, group, homes, finder, &targets) }
+        var first: Set<ItemID> = []
+        for root in group.roots.sorted() {
+          if try settle(root, group, homes, finder, &targets) == .keepsOurs { first.insert(root) }
+        }
         targets.packages.formUnion(group.roots)
-        waitForConflicts(in: group, &targets)
+        waitForConflicts(first, in: group, &targets)
       }
     }
     holdDependents(&targets)
@@ -111,15 +114,19 @@ extension Planner {
     }
   }
 
-  /// A file that goes into a package or out of it, with a conflict of its own: the log gets both of its
-  /// contents first, and then the package with it.
-  private func waitForConflicts(in group: Group, _ targets: inout Targets) {
-    let first = group.items.filter {
+  /// What keeps a conflict's contents goes alone, and the rest when the log has them: that of a package
+  /// here that gives way, or of a file that goes into a package or out of it.
+  private func waitForConflicts(
+    _ roots: Set<ItemID>, in group: Group, _ targets: inout Targets
+  ) {
+    let files = group.items.filter {
       targets[$0]?.isRemoteOnly == true && targets.archives[$0] == nil
     }
+    let first = roots.union(files)
     guard !first.isEmpty else { return }
     hold(group.items.subtracting(first), &targets)
-    for root in group.roots where targets.archives.removeValue(forKey: root) != nil {
+    for root in group.roots.subtracting(first)
+    where targets.archives.removeValue(forKey: root) != nil {
       if targets.items[root] == nil { targets[root] = nil }
     }
     targets.archived.subtract(group.items)
@@ -164,13 +171,19 @@ extension Planner {
 
   // MARK: Conflicts
 
+  private enum Settlement {
+    case settled
+    /// First what is here goes into the log, as a version.
+    case keepsOurs
+  }
+
   /// Two devices changed one package and did not know of each other: the one modified later is
   /// current as a whole, the other is kept as a whole. Where only one side changed it, each item's
   /// own merge is right.
   private func settle(
     _ root: ItemID, _ group: Group, _ homes: [ItemID: Home], _ finder: PackageFinder<View>,
     _ targets: inout Targets
-  ) throws(Errno) {
+  ) throws(Errno) -> Settlement {
     // What goes into the package or out of it merges on its own, and so do the facets of its own
     // directory: a rename and an edit merge.
     let inside = group.items.sorted().filter { id in
@@ -196,7 +209,7 @@ extension Planner {
         isChangedThere = true
       }
     }
-    guard isChangedHere, isChangedThere else { return }
+    guard isChangedHere, isChangedThere else { return .settled }
 
     // An edit outlives a deletion, the whole package for the least of its files.
     guard let rootHere else {
@@ -204,18 +217,18 @@ extension Planner {
         targets[root] = Target(record: rootThere, replacesContent: true)
         takeTheirs(inside, &targets)
       }
-      return
+      return .settled
     }
     guard let rootThere else {
       targets[root] = Target(record: rootHere)
       takeOurs(inside, &targets)
-      return
+      return .settled
     }
     guard let ours = try finder.tree(root, .local, as: merge),
       let theirs = try finder.tree(root, .remote, as: merge)
     else {
       hold(group.items, &targets)
-      return
+      return .settled
     }
     let kept = Set(rootThere.conflicts.map(\.id))
     if kept.contains(ours.id) || ours.id == theirs.id {
@@ -230,10 +243,11 @@ extension Planner {
       for id in inside where targets[id]?.record == nil { targets.archived.insert(id) }
     } else {
       // First the log gets what is here; only when it has that, it gives way.
-      hold(inside, &targets)
       targets[root] = Target(record: rootThere, isRemoteOnly: true)
       targets.archives[root] = ours
+      return .keepsOurs
     }
+    return .settled
   }
 
   private func takeOurs(_ inside: [ItemID], _ targets: inout Targets) {
@@ -253,13 +267,24 @@ extension Planner {
           record.content = merge.version(of: local, edited: edited, parent: content?.id)
           commits = edited
         }
-      } else if let content, content.id == record.content?.id {
+      } else if let known = [content, trees.base?.content].compactMap(\.self).first(where: {
+        $0.id == record.content?.id
+      }) {
+        record.content = known
+      }
+      var isNews = false
+      if record.kind == .file, record.content?.manifest == nil, let content,
+        content.manifest != nil
+      {
+        // Announced and never sent: nobody ever had that, and here is what came in its stead.
         record.content = content
+        record.modified = trees.remote?.modified ?? record.modified
+        isNews = true
       }
       record.conflicts = (trees.remote ?? trees.base ?? record).conflicts.filter {
         $0.id != record.content?.id
       }
-      targets[id] = Target(record: record, commits: commits)
+      targets[id] = Target(record: record, replacesContent: isNews, commits: commits)
     }
   }
 
