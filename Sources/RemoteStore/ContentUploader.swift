@@ -91,7 +91,7 @@ package actor ContentUploader {
     let keys = container.keys
     let memory = memory
     let read = await BlockingWork.run { SmallFiles(files, keys: keys, memory: memory) }
-    await seal(try claim(read.batch, isKnown), of: read.batch)
+    await seal(try claim(read.batch.references, isKnown), of: read.batch)
     await BlockingWork.run { read.synchronize() }
     try await settle(leaving: Self.parallelPuts)
     return read.results

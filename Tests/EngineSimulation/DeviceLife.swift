@@ -108,7 +108,15 @@ final class DeviceLife: @unchecked Sendable {
 
   /// The lengths of an item's conflict versions, as far as this device knows.
   func conflicts(of inode: Catalog.Inode) -> [UInt64] {
-    ((try? catalog.remote(inode.item)) ?? nil)?.conflicts.map(\.size) ?? []
+    let versions = ((try? catalog.remote(inode.item)) ?? nil)?.conflicts ?? []
+    guard inode.kind == .directory else { return versions.map(\.size) }
+    // Of a package: a file in its archive is some of the chunks, one after another.
+    return versions.flatMap { version in
+      let lengths = version.manifest?.chunks.map { UInt64($0.length) } ?? []
+      return lengths.indices.flatMap { start in
+        (start..<min(start + 8, lengths.count)).map { lengths[start...$0].reduce(0, +) }
+      }
+    }
   }
 }
 

@@ -157,6 +157,7 @@ extension SimulatedDevice {
             path: "", parent: item.inode.number, name: entry.name, inode: entry.inode), life)
         if random.chance(10) { try await pause(life) }
       }
+      for size in life.conflicts(of: item.inode) { world.ledger.supersede(size) }
       try life.fileSystem.remove(item.name.bytes, in: item.parent, directory: true)
     } else {
       try remove(item, life)

@@ -115,8 +115,8 @@ extension World {
   private func checkContents() throws {
     guard let life = devices[0].life else { return }
     var there: Set<UInt64> = []
-    for item in try life.items() where item.inode.kind == .file {
-      there.insert(item.inode.size)
+    for item in try life.items() {
+      if item.inode.kind == .file { there.insert(item.inode.size) }
       there.formUnion(life.conflicts(of: item.inode))
     }
     for (length, device) in ledger.acknowledged.sorted(by: { $0.key < $1.key })
