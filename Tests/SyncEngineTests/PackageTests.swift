@@ -77,19 +77,21 @@ import Testing
     let store = MemoryStore()
     let secret = AccountSecret.generate()
     let first = try EngineDevice(
-      store: store, secret: secret, settings: SyncSettings(packageQuiet: .seconds(2)))
+      store: store, secret: secret, settings: SyncSettings(packageQuiet: .seconds(8)))
     let second = try EngineDevice(store: store, secret: secret)
     await first.sync.start()
+    try await second.sync.sync(timeout: .seconds(60))
     try first.makeDirectory(Self.root)
     try first.makeDirectory(Self.root + "/media")
     for name in Self.names {
       try fill(first, [name], "one")
-      try await Task.sleep(for: .milliseconds(800))
+      // Longer than other changes wait.
+      try await Task.sleep(for: .milliseconds(1200))
       try await second.sync.sync(timeout: .seconds(60))
       // Not even its name.
       #expect(try second.find(Self.root) == nil)
     }
-    let end = ContinuousClock.now + .seconds(20)
+    let end = ContinuousClock.now + .seconds(60)
     while try second.find(Self.root) == nil, ContinuousClock.now < end {
       try await Task.sleep(for: .milliseconds(100))
       try await second.sync.sync(timeout: .seconds(60))
