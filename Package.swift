@@ -186,7 +186,8 @@ let package = Package(
     .testTarget(
       name: "DaemonTests",
       dependencies: [
-        "Daemon", "SyncEngine", "UbiquityKit", "ControlProtocol", "Platform", logging, system,
+        "Daemon", "SyncEngine", "UbiquityKit", "ControlProtocol", "Model", "Platform", logging,
+        system,
       ],
       swiftSettings: settings),
     .testTarget(

@@ -1,5 +1,6 @@
 import ControlProtocol
 import Daemon
+import Model
 import Platform
 import SyncEngine
 import Testing
@@ -22,6 +23,8 @@ import Testing
         deletionMinimum: 20
       trash:
         days: 7
+      packages:
+        extensions: [draw, -app]
       """)
     #expect(configuration.state == "/home/me/ubiquity")
     #expect(configuration.logLevel == "debug")
@@ -30,12 +33,16 @@ import Testing
     #expect(configuration.syncSettings.deletions == DeletionGuard(share: 0.25, least: 20))
     #expect(Configuration().syncSettings.deletions == DeletionGuard())
     #expect(configuration.keepRemovedDays == 7)
+    #expect(configuration.packageTypes == PackageTypes.standard.changed(by: ["draw", "-app"]))
+    #expect(Configuration().packageTypes == .standard)
     #expect(try parse("") == Configuration())
     #expect(try parse("# nothing\n") == Configuration())
   }
 
   @Test(arguments: [
     ("stat: /x", "stat"), ("mount: {polcy: greedy}", "mount.polcy"), ("sync: {x: 1}", "sync.x"),
+    ("packages: {extensions: draw}", "packages.extensions"),
+    ("packages: {extensions: [a/b]}", "packages.extensions"), ("packages: {x: []}", "packages.x"),
     ("mount: {policy: sometimes}", "policy"), ("logLevel: loud", "logLevel"),
     ("sync: {debounce: -1}", "debounce"), ("sync: {debounce: soon}", "debounce"),
     ("sync: {deletionShare: 1.5}", "deletionShare"), ("sync: {deletionMinimum: -1}", "Minimum"),

@@ -81,6 +81,23 @@ import Testing
     },
   ]
 
+  /// What lost a conflict as a package is whole in the backend, or there is no such version.
+  @Test func aDirectoryHasOnlyVersionsThatCanBeRead() throws {
+    func directory(_ manifest: Manifest?) -> ItemRecord {
+      ItemRecord(
+        id: .documents, kind: .directory, links: [Link(parent: .root, name: .documents)],
+        mode: 0o755, modified: Timestamp(nanoseconds: 1), created: Timestamp(nanoseconds: 1),
+        conflicts: [
+          ContentVersion(
+            id: VersionID(high: 1, low: 1), parent: nil, device: DeviceID(high: 1, low: 1),
+            modified: Timestamp(nanoseconds: 1), size: 0, manifest: manifest)
+        ])
+    }
+    let kept = directory(.empty)
+    #expect(try ItemRecord(decoding: kept.encoded()) == kept)
+    #expect(throws: RecordError.self) { try ItemRecord(decoding: directory(nil).encoded()) }
+  }
+
   @Test func aWrongSegmentIsRefused() throws {
     var samples = RecordSamples(seed: 4)
     let good = try samples.changes()
