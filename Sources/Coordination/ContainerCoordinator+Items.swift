@@ -134,7 +134,9 @@ extension ContainerCoordinator {
     -> ItemStatus
   {
     let inode = try catalog.inode(number)
-    return try isPackage(inode) ? packageStatus(inode) : itemStatus(inode)
+    var result = try isPackage(inode) ? packageStatus(inode) : itemStatus(inode)
+    if comparesNames { result.nameCollision = try catalog.hasNameCollision(number) }
+    return result
   }
 
   private func itemStatus(_ inode: Catalog.Inode) throws(Errno) -> ItemStatus {
@@ -162,7 +164,7 @@ extension ContainerCoordinator {
       isExcludedFromSync: inode.isExcluded,
       isPinned: isPinned(inode),
       isPackage: inode.isPackage,
-      nameCollision: comparesNames ? try catalog.hasNameCollision(number) : false,
+      nameCollision: false,
       percentDownloaded: percentDownloaded(inode),
       percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
       downloadingError: transfer.downloadingError,
