@@ -27,7 +27,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-tests simulate crash conformance bench bench-build bench-million bench-sync install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-items install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,9 @@ bench-sync: build ## a gibibyte to a backend, beside restic, borg, syncthing and
 	@.ci/setup bench-sync
 	@Tests/bench-sync/bench-sync --binary $(binary) --rounds $(SYNC_ROUNDS) --json .build/bench-sync.json \
 	  --table .build/bench-sync.md
+
+bench-items: build ## a new device and one change among 1,000, 10,000 and 100,000 items (ITEMS=)
+	@Tests/items/measure $(binary) $(ITEMS)
 
 bench-build:
 	$(SWIFT) build $(release_flags) --product ubiquityfs-bench

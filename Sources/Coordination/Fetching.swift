@@ -8,6 +8,8 @@ package enum FetchFailure: Error, Hashable, Sendable {
   case stalled
   /// What the backend holds fails its check.
   case damaged(String)
+  /// Where it was there is nothing; it may have been brought elsewhere.
+  case missing(String)
   case noSpace
   case cancelled
   case notFound
@@ -20,7 +22,7 @@ package enum FetchFailure: Error, Hashable, Sendable {
     switch self {
     case .offline: Errno.networkDown
     case .stalled: Errno.timedOut
-    case .damaged, .notFound: Errno.ioError
+    case .damaged, .missing, .notFound: Errno.ioError
     case .neverSent: Errno.staleNFSFileHandle
     case .noSpace: Errno.noSpace
     case .cancelled: Errno.interrupted
@@ -34,7 +36,8 @@ extension FetchFailure: CustomStringConvertible {
     switch self {
     case .offline: "the device is offline; switch it online and try again"
     case .stalled: "the content did not arrive in time; it may not be uploaded yet"
-    case .damaged(let reason): "the content in the backend is damaged: \(reason)"
+    case .damaged(let reason), .missing(let reason):
+      "the content in the backend is damaged: \(reason)"
     case .noSpace: "the local disk is full"
     case .cancelled: "the download was cancelled"
     case .notFound: "the backend no longer holds the content"

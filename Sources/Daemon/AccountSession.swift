@@ -237,6 +237,24 @@ extension Configuration {
     if let deletionShare { settings.deletions.share = deletionShare }
     if let deletionMinimum { settings.deletions.least = deletionMinimum }
     if let keepRemovedDays { settings.keepRemovedDays = keepRemovedDays }
+    settings.compaction = compactionPolicy
     return settings
+  }
+
+  private var compactionPolicy: CompactionPolicy {
+    var policy = CompactionPolicy()
+    let day = Double(CompactionPolicy.day)
+    for (key, number) in compaction {
+      switch key {
+      // Never without a pause.
+      case "minutes": policy.interval = .milliseconds(max(100, Int64(number * 60_000)))
+      case "segments": policy.snapshotSegments = UInt64(number)
+      case "megabytes": policy.snapshotWeight = UInt64(number * 1_048_576)
+      case "keepSegments": policy.keepSegments = UInt64(number)
+      case "keepDays": policy.keepLog = Int64(number * day)
+      default: policy.grace = Int64(number * day)
+      }
+    }
+    return policy
   }
 }

@@ -19,6 +19,13 @@ internal import Yams
 ///       days: 30                         # how long what was removed can be brought back
 ///     packages:
 ///       extensions: [draw, -app]         # further package types; with a dash, what is none
+///     compaction:
+///       minutes: 10                      # how often it is looked whether something is due
+///       segments: 2000                   # of the log beyond a snapshot, after which another is written
+///       megabytes: 8                     # or so much in them, beyond what a snapshot takes
+///       keepSegments: 256                # that stay before a snapshot
+///       keepDays: 7                      # for which the log before a snapshot stays
+///       graceDays: 7                     # from when a pack is condemned until it is removed
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?
@@ -28,8 +35,16 @@ package struct Configuration: Equatable, Sendable {
   package var deletionMinimum: Int?
   package var keepRemovedDays: Int?
   package var packageExtensions: [String] = []
+  /// By key, as they are in the file.
+  package var compaction: [String: Double] = [:]
 
   package init() {}
+
+  /// With the most that each may be.
+  private static let compactionKeys: [String: Double] = [
+    "minutes": 525_600, "segments": 1e9, "megabytes": 1e6, "keepSegments": 1e9,
+    "keepDays": 36_500, "graceDays": 36_500,
+  ]
 
   package static let logLevels = [
     "trace", "debug", "info", "notice", "warning", "error", "critical",
@@ -154,10 +169,25 @@ package struct Configuration: Equatable, Sendable {
             return text
           }
         }
+      case "compaction":
+        guard let inner = value.mapping else { throw wrong("`compaction` has no keys in it") }
+        for (key, value) in inner {
+          let name = key.string ?? "?"
+          guard let most = compactionKeys[name] else {
+            throw wrong(
+              "unknown key `compaction.\(name)`; known are "
+                + compactionKeys.keys.sorted().map { "`\($0)`" }.joined(separator: ", "))
+          }
+          guard let number = value.float, number >= 0, number <= most else {
+            throw wrong("`compaction.\(name)` is no number from 0 to \(Int(most))")
+          }
+          result.compaction[name] = number
+        }
       default:
         throw wrong(
           "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
-            + "sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions")
+            + "sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions and those of "
+            + "compaction")
       }
     }
     return result

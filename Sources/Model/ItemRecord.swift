@@ -179,19 +179,43 @@ package struct LogChanges: Hashable, Sendable {
   package var chunks: [ChunkLocation]
   /// Items removed earlier that nobody is to bring back any more.
   package var forgotten: [ItemID]
+  /// Packs to which no later segment may refer: they are going to be removed.
+  package var condemned: [PackID]
+  /// Condemned packs that are removed from now on.
+  package var deleted: [PackID]
+  /// A snapshot that is whole in the backend.
+  package var snapshot: SnapshotMark?
 
   package init(
     upserts: [ItemRecord] = [], removals: [ItemID] = [], chunks: [ChunkLocation] = [],
-    forgotten: [ItemID] = []
+    forgotten: [ItemID] = [], condemned: [PackID] = [], deleted: [PackID] = [],
+    snapshot: SnapshotMark? = nil
   ) {
     self.upserts = upserts
     self.removals = removals
     self.chunks = chunks
     self.forgotten = forgotten
+    self.condemned = condemned
+    self.deleted = deleted
+    self.snapshot = snapshot
   }
 
   package var isEmpty: Bool {
     upserts.isEmpty && removals.isEmpty && chunks.isEmpty && forgotten.isEmpty
+      && condemned.isEmpty && deleted.isEmpty && snapshot == nil
+  }
+
+  /// About how many bytes a reader has to take in for it. By this devices agree on how long the log
+  /// is, whatever it was compressed to.
+  package var weight: UInt64 {
+    var result = UInt64(64 + (removals.count + forgotten.count) * 16 + chunks.count * 48)
+    for record in upserts {
+      let contents = [record.content].compactMap(\.self) + record.conflicts
+      let chunks = contents.reduce(0) { $0 + ($1.manifest?.chunks.count ?? 0) }
+      result += UInt64(120 + contents.count * 80 + chunks * 36)
+      result += UInt64(record.attributes.reduce(0) { $0 + $1.value.count + 24 })
+    }
+    return result
   }
 }
 

@@ -21,6 +21,8 @@ package enum RecordLimits {
   /// Records of one segment.
   package static let records = 1 << 22
   package static let deviceName = 255
+  /// Parts of one snapshot.
+  package static let snapshotParts = 65_536
 }
 
 /// Why bytes are no record. The text says what is wrong with them, for a message to a person.

@@ -22,6 +22,12 @@ package struct SegmentBody: Equatable, Sendable {
     wire.upserts = changes.upserts.sorted { $0.id < $1.id }.map(\.wire)
     wire.removals = changes.removals.sorted().map { Data($0.bytes) }
     wire.forgotten = changes.forgotten.sorted().map { Data($0.bytes) }
+    wire.condemned = changes.condemned.sorted().map { Data($0.bytes) }
+    wire.deleted = changes.deleted.sorted().map { Data($0.bytes) }
+    if let snapshot = changes.snapshot {
+      wire.snapshot.sequence = snapshot.sequence
+      wire.snapshot.bytes = snapshot.bytes
+    }
     let packs = Dictionary(grouping: changes.chunks, by: \.pack)
     wire.packs = packs.keys.sorted().map { PackContents.wire($0, packs[$0] ?? []) }
     return Wire.encode(wire)
@@ -33,9 +39,10 @@ package struct SegmentBody: Equatable, Sendable {
     guard wire.previous.isEmpty || wire.previous.count == 32 else {
       throw RecordError("the previous segment's hash has \(wire.previous.count) bytes")
     }
-    guard
-      wire.upserts.count + wire.removals.count + wire.forgotten.count <= RecordLimits.records
-    else {
+    let count =
+      wire.upserts.count + wire.removals.count + wire.forgotten.count + wire.condemned.count
+      + wire.deleted.count
+    guard count <= RecordLimits.records else {
       throw RecordError("the segment has more than \(RecordLimits.records) records")
     }
     var changes = LogChanges()
@@ -66,6 +73,15 @@ package struct SegmentBody: Equatable, Sendable {
       }
       changes.forgotten.append(id)
     }
+    changes.condemned = try Self.packs(wire.condemned, "condemned")
+    changes.deleted = try Self.packs(wire.deleted, "deleted")
+    guard Set(changes.condemned).isDisjoint(with: changes.deleted) else {
+      throw RecordError("a pack is both condemned and deleted")
+    }
+    if wire.hasSnapshot {
+      changes.snapshot = SnapshotMark(
+        sequence: wire.snapshot.sequence, bytes: wire.snapshot.bytes)
+    }
     var lastPack: PackID?
     for pack in wire.packs {
       let locations = try PackContents.locations(pack)
@@ -81,6 +97,18 @@ package struct SegmentBody: Equatable, Sendable {
       origin: LogOrigin(
         device: try Wire.identifier(wire.device, "the segment's device"),
         time: Timestamp(nanoseconds: wire.time)), changes: changes)
+  }
+
+  private static func packs(_ wire: [Data], _ what: String) throws(RecordError) -> [PackID] {
+    var result: [PackID] = []
+    for pack in wire {
+      let id: PackID = try Wire.identifier(pack, "a \(what) pack")
+      if let last = result.last, !(last < id) {
+        throw RecordError("\(what) packs are not sorted or not distinct")
+      }
+      result.append(id)
+    }
+    return result
   }
 }
 

@@ -73,6 +73,44 @@ nonisolated enum WireItemKind: SwiftProtobuf.Enum, Swift.CaseIterable {
 
 }
 
+nonisolated enum WirePackState: SwiftProtobuf.Enum, Swift.CaseIterable {
+  typealias RawValue = Int
+  case inUse // = 0
+  case condemned // = 1
+  case deleted // = 2
+  case UNRECOGNIZED(Int)
+
+  init() {
+    self = .inUse
+  }
+
+  init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .inUse
+    case 1: self = .condemned
+    case 2: self = .deleted
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  var rawValue: Int {
+    switch self {
+    case .inUse: return 0
+    case .condemned: return 1
+    case .deleted: return 2
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  static let allCases: [WirePackState] = [
+    .inUse,
+    .condemned,
+    .deleted,
+  ]
+
+}
+
 nonisolated struct WireLink: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -279,6 +317,157 @@ nonisolated struct WireSegmentBody: Sendable {
   /// Removed items that nobody is to bring back any more, by identity.
   var forgotten: [Data] = []
 
+  /// Packs to which no later segment may refer, by identity.
+  var condemned: [Data] = []
+
+  /// Condemned packs whose objects are removed from now on, by identity.
+  var deleted: [Data] = []
+
+  /// A snapshot that is whole in the backend.
+  var snapshot: WireSnapshotMark {
+    get {_snapshot ?? WireSnapshotMark()}
+    set {_snapshot = newValue}
+  }
+  /// Returns true if `snapshot` has been explicitly set.
+  var hasSnapshot: Bool {self._snapshot != nil}
+  /// Clears the value of `snapshot`. Subsequent reads from it will return its default value.
+  mutating func clearSnapshot() {self._snapshot = nil}
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _snapshot: WireSnapshotMark? = nil
+}
+
+nonisolated struct WireSnapshotMark: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var sequence: UInt64 = 0
+
+  /// Of all its parts as stored.
+  var bytes: UInt64 = 0
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// A removed item that can be brought back.
+nonisolated struct WireRemovedRecord: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var record: WireItemRecord {
+    get {_record ?? WireItemRecord()}
+    set {_record = newValue}
+  }
+  /// Returns true if `record` has been explicitly set.
+  var hasRecord: Bool {self._record != nil}
+  /// Clears the value of `record`. Subsequent reads from it will return its default value.
+  mutating func clearRecord() {self._record = nil}
+
+  var time: Int64 = 0
+
+  var device: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _record: WireItemRecord? = nil
+}
+
+nonisolated struct WirePackRecord: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var pack: Data = Data()
+
+  /// Of all sealed chunks that the log ever named in it.
+  var bytes: UInt64 = 0
+
+  var state: WirePackState = .inUse
+
+  /// The segment that condemned it.
+  var condemnedAt: UInt64 = 0
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// Some of what the log up to a sequence number folds to. All parts together are all of it, each
+/// thing once: items by identity, then chunks by pack and offset, then what was removed and packs by
+/// identity, over the parts in their order.
+nonisolated struct WireSnapshotPart: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var items: [WireItemRecord] = []
+
+  var chunks: [WirePackContents] = []
+
+  var removed: [WireRemovedRecord] = []
+
+  var packs: [WirePackRecord] = []
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+nonisolated struct WireSnapshotIndex: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var sequence: UInt64 = 0
+
+  /// SHA-256 of the segment of this number as stored.
+  var logHash: Data = Data()
+
+  var device: Data = Data()
+
+  /// When it was written, by the device's clock.
+  var time: Int64 = 0
+
+  /// Names the parts, apart from those of another device that wrote the same snapshot.
+  var writer: Data = Data()
+
+  /// SHA-256 of each part as stored, one after another, and its length.
+  var partHashes: Data = Data()
+
+  var partLengths: [UInt64] = []
+
+  var items: UInt64 = 0
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// How far a device has read a container's log.
+nonisolated struct WireDeviceCursor: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var device: Data = Data()
+
+  var sequence: UInt64 = 0
+
+  /// When it was written, by the device's clock.
+  var time: Int64 = 0
+
+  /// For how many days the device lets what was removed be brought back.
+  var keepRemovedDays: UInt32 = 0
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -351,6 +540,10 @@ fileprivate nonisolated let _protobuf_package = "ubiquity.v1"
 
 nonisolated extension WireItemKind: SwiftProtobuf._ProtoNameProviding {
   static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0ITEM_KIND_UNSPECIFIED\0\u{1}ITEM_KIND_FILE\0\u{1}ITEM_KIND_DIRECTORY\0\u{1}ITEM_KIND_SYMBOLIC_LINK\0")
+}
+
+nonisolated extension WirePackState: SwiftProtobuf._ProtoNameProviding {
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0PACK_STATE_IN_USE\0\u{1}PACK_STATE_CONDEMNED\0\u{1}PACK_STATE_DELETED\0")
 }
 
 nonisolated extension WireLink: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
@@ -709,7 +902,7 @@ nonisolated extension WirePackContents: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".SegmentBody"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}device\0\u{1}upserts\0\u{1}removals\0\u{1}packs\0\u{1}time\0\u{1}forgotten\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}device\0\u{1}upserts\0\u{1}removals\0\u{1}packs\0\u{1}time\0\u{1}forgotten\0\u{1}condemned\0\u{1}deleted\0\u{1}snapshot\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -724,12 +917,19 @@ nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 5: try { try decoder.decodeRepeatedMessageField(value: &self.packs) }()
       case 6: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
       case 7: try { try decoder.decodeRepeatedBytesField(value: &self.forgotten) }()
+      case 8: try { try decoder.decodeRepeatedBytesField(value: &self.condemned) }()
+      case 9: try { try decoder.decodeRepeatedBytesField(value: &self.deleted) }()
+      case 10: try { try decoder.decodeSingularMessageField(value: &self._snapshot) }()
       default: break
       }
     }
   }
 
   func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
     if !self.previous.isEmpty {
       try visitor.visitSingularBytesField(value: self.previous, fieldNumber: 1)
     }
@@ -751,6 +951,15 @@ nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if !self.forgotten.isEmpty {
       try visitor.visitRepeatedBytesField(value: self.forgotten, fieldNumber: 7)
     }
+    if !self.condemned.isEmpty {
+      try visitor.visitRepeatedBytesField(value: self.condemned, fieldNumber: 8)
+    }
+    if !self.deleted.isEmpty {
+      try visitor.visitRepeatedBytesField(value: self.deleted, fieldNumber: 9)
+    }
+    try { if let v = self._snapshot {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 10)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -762,6 +971,288 @@ nonisolated extension WireSegmentBody: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.packs != rhs.packs {return false}
     if lhs.time != rhs.time {return false}
     if lhs.forgotten != rhs.forgotten {return false}
+    if lhs.condemned != rhs.condemned {return false}
+    if lhs.deleted != rhs.deleted {return false}
+    if lhs._snapshot != rhs._snapshot {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireSnapshotMark: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".SnapshotMark"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{1}bytes\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularUInt64Field(value: &self.sequence) }()
+      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.bytes) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.sequence != 0 {
+      try visitor.visitSingularUInt64Field(value: self.sequence, fieldNumber: 1)
+    }
+    if self.bytes != 0 {
+      try visitor.visitSingularUInt64Field(value: self.bytes, fieldNumber: 2)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireSnapshotMark, rhs: WireSnapshotMark) -> Bool {
+    if lhs.sequence != rhs.sequence {return false}
+    if lhs.bytes != rhs.bytes {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireRemovedRecord: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".RemovedRecord"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}record\0\u{1}time\0\u{1}device\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularMessageField(value: &self._record) }()
+      case 2: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    try { if let v = self._record {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+    } }()
+    if self.time != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.time, fieldNumber: 2)
+    }
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 3)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireRemovedRecord, rhs: WireRemovedRecord) -> Bool {
+    if lhs._record != rhs._record {return false}
+    if lhs.time != rhs.time {return false}
+    if lhs.device != rhs.device {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WirePackRecord: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".PackRecord"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}pack\0\u{1}bytes\0\u{1}state\0\u{3}condemned_at\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.pack) }()
+      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.bytes) }()
+      case 3: try { try decoder.decodeSingularEnumField(value: &self.state) }()
+      case 4: try { try decoder.decodeSingularUInt64Field(value: &self.condemnedAt) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.pack.isEmpty {
+      try visitor.visitSingularBytesField(value: self.pack, fieldNumber: 1)
+    }
+    if self.bytes != 0 {
+      try visitor.visitSingularUInt64Field(value: self.bytes, fieldNumber: 2)
+    }
+    if self.state != .inUse {
+      try visitor.visitSingularEnumField(value: self.state, fieldNumber: 3)
+    }
+    if self.condemnedAt != 0 {
+      try visitor.visitSingularUInt64Field(value: self.condemnedAt, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WirePackRecord, rhs: WirePackRecord) -> Bool {
+    if lhs.pack != rhs.pack {return false}
+    if lhs.bytes != rhs.bytes {return false}
+    if lhs.state != rhs.state {return false}
+    if lhs.condemnedAt != rhs.condemnedAt {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireSnapshotPart: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".SnapshotPart"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}chunks\0\u{1}removed\0\u{1}packs\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.items) }()
+      case 2: try { try decoder.decodeRepeatedMessageField(value: &self.chunks) }()
+      case 3: try { try decoder.decodeRepeatedMessageField(value: &self.removed) }()
+      case 4: try { try decoder.decodeRepeatedMessageField(value: &self.packs) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.items.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.items, fieldNumber: 1)
+    }
+    if !self.chunks.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.chunks, fieldNumber: 2)
+    }
+    if !self.removed.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.removed, fieldNumber: 3)
+    }
+    if !self.packs.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.packs, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireSnapshotPart, rhs: WireSnapshotPart) -> Bool {
+    if lhs.items != rhs.items {return false}
+    if lhs.chunks != rhs.chunks {return false}
+    if lhs.removed != rhs.removed {return false}
+    if lhs.packs != rhs.packs {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".SnapshotIndex"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularUInt64Field(value: &self.sequence) }()
+      case 2: try { try decoder.decodeSingularBytesField(value: &self.logHash) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
+      case 5: try { try decoder.decodeSingularBytesField(value: &self.writer) }()
+      case 6: try { try decoder.decodeSingularBytesField(value: &self.partHashes) }()
+      case 7: try { try decoder.decodeRepeatedUInt64Field(value: &self.partLengths) }()
+      case 8: try { try decoder.decodeSingularUInt64Field(value: &self.items) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.sequence != 0 {
+      try visitor.visitSingularUInt64Field(value: self.sequence, fieldNumber: 1)
+    }
+    if !self.logHash.isEmpty {
+      try visitor.visitSingularBytesField(value: self.logHash, fieldNumber: 2)
+    }
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 3)
+    }
+    if self.time != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.time, fieldNumber: 4)
+    }
+    if !self.writer.isEmpty {
+      try visitor.visitSingularBytesField(value: self.writer, fieldNumber: 5)
+    }
+    if !self.partHashes.isEmpty {
+      try visitor.visitSingularBytesField(value: self.partHashes, fieldNumber: 6)
+    }
+    if !self.partLengths.isEmpty {
+      try visitor.visitPackedUInt64Field(value: self.partLengths, fieldNumber: 7)
+    }
+    if self.items != 0 {
+      try visitor.visitSingularUInt64Field(value: self.items, fieldNumber: 8)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireSnapshotIndex, rhs: WireSnapshotIndex) -> Bool {
+    if lhs.sequence != rhs.sequence {return false}
+    if lhs.logHash != rhs.logHash {return false}
+    if lhs.device != rhs.device {return false}
+    if lhs.time != rhs.time {return false}
+    if lhs.writer != rhs.writer {return false}
+    if lhs.partHashes != rhs.partHashes {return false}
+    if lhs.partLengths != rhs.partLengths {return false}
+    if lhs.items != rhs.items {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireDeviceCursor: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".DeviceCursor"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}device\0\u{1}sequence\0\u{1}time\0\u{3}keep_removed_days\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.sequence) }()
+      case 3: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
+      case 4: try { try decoder.decodeSingularUInt32Field(value: &self.keepRemovedDays) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 1)
+    }
+    if self.sequence != 0 {
+      try visitor.visitSingularUInt64Field(value: self.sequence, fieldNumber: 2)
+    }
+    if self.time != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.time, fieldNumber: 3)
+    }
+    if self.keepRemovedDays != 0 {
+      try visitor.visitSingularUInt32Field(value: self.keepRemovedDays, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireDeviceCursor, rhs: WireDeviceCursor) -> Bool {
+    if lhs.device != rhs.device {return false}
+    if lhs.sequence != rhs.sequence {return false}
+    if lhs.time != rhs.time {return false}
+    if lhs.keepRemovedDays != rhs.keepRemovedDays {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

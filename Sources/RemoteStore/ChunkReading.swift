@@ -75,7 +75,7 @@ extension RemoteContainer {
     do throws(StoreError) {
       stored = try await store.get(object, range: span.range)
     } catch .notFound {
-      return .failure(.damaged(object: object, reason: "it is missing"))
+      return .failure(.packMissing(object: object))
     } catch {
       return .failure(RemoteError(error))
     }

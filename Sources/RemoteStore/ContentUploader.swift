@@ -135,6 +135,21 @@ package actor ContentUploader {
     return references
   }
 
+  /// Sends chunks that are in memory, whether the container holds them elsewhere or not.
+  package func add(_ chunks: [(reference: ChunkReference, bytes: [UInt8])])
+    async throws(RemoteError)
+  {
+    try check()
+    let keys = container.keys
+    for chunk in chunks where claimed.insert(chunk.reference.id).inserted {
+      let sealed = chunk.bytes.withUnsafeBytes { bytes in
+        memory.withCompressor { keys.seal(bytes, as: chunk.reference, with: $0) }
+      }
+      append(sealed, chunk.reference)
+      try await settle(leaving: Self.parallelPuts)
+    }
+  }
+
   /// Sends what is left and gives the places of all new chunks since the last `finish`. When it
   /// returns, they are durable: only then may a segment name them. Not to be called while a file is
   /// being added. The uploader may be used again, and asks `isKnown` about everything anew.

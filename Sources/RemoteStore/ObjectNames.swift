@@ -1,7 +1,6 @@
 internal import Model
 
-/// The keys of an account's objects. `containers/…/snapshots` and `containers/…/devices` are kept
-/// for folded states and cursors.
+/// The keys of an account's objects.
 enum ObjectName {
   static let format = "format"
   static let names = "names/"
@@ -16,12 +15,48 @@ enum ObjectName {
   static func log(_ id: IncarnationID) -> String { container(id) + "log/" }
 
   static func segment(_ id: IncarnationID, _ sequence: UInt64) -> String {
-    let digits = String(sequence)
-    return log(id) + String(repeating: "0", count: 20 - digits.count) + digits
+    log(id) + digits(sequence)
   }
 
+  private static func digits(_ sequence: UInt64) -> String {
+    let digits = String(sequence)
+    return String(repeating: "0", count: 20 - digits.count) + digits
+  }
+
+  /// What `digits` made; nil for anything else.
+  static func sequence(_ text: some StringProtocol) -> UInt64? {
+    let sequence = UInt64(text)
+    return text.utf8.count == 20 && text.utf8.allSatisfy { (48...57).contains($0) } ? sequence : nil
+  }
+
+  static func snapshots(_ id: IncarnationID) -> String { container(id) + "snapshots/" }
+
+  static func snapshot(_ id: IncarnationID, _ sequence: UInt64) -> String {
+    snapshots(id) + digits(sequence) + "/"
+  }
+
+  static let index = "index"
+
+  static func snapshotIndex(_ id: IncarnationID, _ sequence: UInt64) -> String {
+    snapshot(id, sequence) + index
+  }
+
+  static func snapshotPart(
+    _ id: IncarnationID, _ sequence: UInt64, writer: PackID, _ number: Int
+  ) -> String {
+    snapshot(id, sequence) + "\(writer)-\(number)"
+  }
+
+  static func cursors(_ id: IncarnationID) -> String { container(id) + "devices/" }
+
+  static func cursor(_ id: IncarnationID, _ device: DeviceID) -> String {
+    cursors(id) + device.description
+  }
+
+  static func packs(_ id: IncarnationID) -> String { container(id) + "packs/" }
+
   static func pack(_ id: IncarnationID, _ pack: PackID) -> String {
-    container(id) + "packs/\(pack)"
+    packs(id) + pack.description
   }
 }
 
@@ -35,6 +70,9 @@ struct ObjectHeader {
   static let device = ObjectHeader("UBQD")
   static let segment = ObjectHeader("UBQL")
   static let pack = ObjectHeader("UBQP")
+  static let snapshotPart = ObjectHeader("UBQS")
+  static let snapshotIndex = ObjectHeader("UBQI")
+  static let cursor = ObjectHeader("UBQC")
 
   let bytes: [UInt8]
 
@@ -67,4 +105,9 @@ enum RemoteLimits {
   static let segment = 1 << 28
   /// Bytes of a segment's body when it is decompressed.
   static let segmentBody = 1 << 29
+  /// Bytes of a stored part of a snapshot, and of one that is decompressed.
+  static let snapshotPart = 1 << 26
+  static let snapshotPartBody = 1 << 28
+  /// Bytes of a snapshot's index.
+  static let snapshotIndex = 1 << 23
 }

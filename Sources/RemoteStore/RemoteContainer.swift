@@ -26,7 +26,8 @@ package final class RemoteContainer: Sendable {
   let store: any ObjectStore
   let keys: AccountKeys
 
-  private static let batchSegments = 64
+  /// `segments` gives so many at a time, if there are.
+  package static let batchSegments = 64
   private static let batchBytes = 64 << 20
   private static let parallelGets = 4
 
@@ -44,6 +45,8 @@ package final class RemoteContainer: Sendable {
   ///
   /// One that fails its check ends the batch; when it is the first, its error is thrown. So what is
   /// given is always whole and in order, and a damaged segment is never passed over.
+  ///
+  /// Fails with `.logRemoved` when the log goes on only later than at the next segment.
   package func segments(after position: LogPosition) async throws(RemoteError) -> [LogSegment] {
     let store = store
     let log = ObjectName.log(incarnation)
@@ -51,6 +54,12 @@ package final class RemoteContainer: Sendable {
       position.sequence == 0 ? nil : ObjectName.segment(incarnation, position.sequence)
     let found = try await storing { () async throws(StoreError) in
       try await store.list(prefix: log, after: after, limit: Self.batchSegments)
+    }
+    guard let first = found.first else { return [] }
+    if let sequence = ObjectName.sequence(first.dropFirst(log.count)),
+      sequence > position.sequence + 1
+    {
+      throw .logRemoved(object: first)
     }
     var result: [LogSegment] = []
     var position = position
@@ -114,7 +123,7 @@ package final class RemoteContainer: Sendable {
         group.addTask {
           do throws(RemoteError) {
             guard let bytes = try await self.segmentBytes(name) else {
-              throw .damaged(object: name, reason: "it was there and is gone")
+              throw .logRemoved(object: name)
             }
             return (index, .success(bytes))
           } catch {
@@ -186,7 +195,9 @@ package final class RemoteContainer: Sendable {
   {
     let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
     guard !overflow else { throw .tooLarge("the log") }
-    let count = changes.upserts.count + changes.removals.count + changes.forgotten.count
+    let count =
+      changes.upserts.count + changes.removals.count + changes.forgotten.count
+      + changes.condemned.count + changes.deleted.count
     guard count <= RecordLimits.records else { throw .tooLarge("a change of \(count) items") }
     let body = SegmentBody(previous: position.hash, origin: origin, changes: changes).encoded()
     let stored = ObjectHeader.segment.bytes + keys.log.seal(body, associated(sequence))
@@ -218,8 +229,11 @@ package final class RemoteContainer: Sendable {
     }
   }
 
-  private func associated(_ sequence: UInt64) -> AssociatedData {
-    var result = AssociatedData("log")
+  private func associated(_ sequence: UInt64) -> AssociatedData { associated("log", sequence) }
+
+  /// Of what belongs to one place of this container's log.
+  func associated(_ label: String, _ sequence: UInt64) -> AssociatedData {
+    var result = AssociatedData(label)
     result.append(incarnation.bytes)
     result.append(sequence)
     result.append(Array(id.description.utf8))

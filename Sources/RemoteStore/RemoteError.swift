@@ -14,6 +14,10 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   case newerFormat(object: String, version: UInt32)
   /// An object is not what the account's devices wrote. Nothing of it was used.
   case damaged(object: String, reason: String)
+  /// The segments after this device's position are no longer kept: a snapshot has what they said.
+  case logRemoved(object: String)
+  /// A pack is not there: it is lost, or what it held was brought elsewhere since.
+  case packMissing(object: String)
   /// The log is not the one that this device knows: the backend went back to an earlier state.
   case rolledBack(object: String)
   /// A file got shorter while it was read.
@@ -36,6 +40,11 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
       "\(object) has format \(version), which a newer release of ubiquityfs wrote; update this one"
     case .damaged(let object, let reason):
       "\(object) in the backend is damaged: \(reason); restore it from a copy of the backend"
+    case .logRemoved(let object):
+      "the segments before \(object) are missing in the backend, and there is no snapshot that "
+        + "has them; restore it from a copy of the backend"
+    case .packMissing(let object):
+      "\(object) in the backend is damaged: it is missing; restore it from a copy of the backend"
     case .rolledBack(let object):
       "\(object) in the backend is not what this device has seen there: the backend was set back; "
         + "restore its newest copy"

@@ -84,12 +84,26 @@ import Testing
   @Test func anOlderCatalogIsBroughtUpToDate() throws {
     try catalog.close()
     let queue = try DatabaseQueue(path: fixture.path)
-    try queue.inDatabase {
-      try $0.execute(sql: "DROP TABLE removed; DROP TABLE sent; PRAGMA user_version = 1")
+    try queue.inDatabase { db in
+      let new = [
+        "removed", "sent", "pack", "snapshot", "peer", "stray", "staged_item", "staged_link",
+        "staged_chunk", "staged_removed", "staged_pack",
+      ]
+      for table in new { try db.execute(sql: "DROP TABLE \(table)") }
+      try db.execute(
+        sql: """
+          DROP INDEX chunk_place;
+          INSERT INTO chunk VALUES (x'01', x'11111111111111111111111111111111', 8, 40, 11);
+          INSERT INTO chunk VALUES (x'02', x'11111111111111111111111111111111', 48, 30, 1);
+          PRAGMA user_version = 1;
+          """)
     }
     try queue.close()
     try fixture.reopenOnly()
     #expect(try catalog.removedItems(since: Timestamp(nanoseconds: 0)).isEmpty)
     #expect(try catalog.lookup("held", in: fixture.documents) != nil)
+    let live = try LiveChunks(catalog)
+    let use = try #require(try catalog.packUses(after: nil, live).first)
+    #expect(use.bytes == 70 && use.live.isEmpty)
   }
 }

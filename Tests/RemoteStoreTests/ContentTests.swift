@@ -313,6 +313,7 @@ import Testing
       try await call()
       Issue.record("it was taken")
     } catch RemoteError.damaged {
+    } catch RemoteError.packMissing {
     } catch {
       Issue.record(error)
     }

@@ -18,20 +18,21 @@ extension ContainerCatalog {
     try changeLazily { try $0.fold(changes, to: position, from: origin) }
   }
 
-  /// Whether `fold` would take a segment. A device asks before it puts one into the log, where it
-  /// would stop every device for ever.
+  /// Whether `fold` would take a segment, and whether all that it names will stay in the backend. A
+  /// device asks before it puts one into the log, where it would stop every device for ever.
   package func accepts(_ changes: LogChanges, after position: LogPosition) throws(Errno) -> Bool {
     let next = LogPosition(sequence: position.sequence + 1, hash: position.hash)
     var isAccepted = false
     do throws(Errno) {
       try changeLazily { engine in
+        isAccepted = try engine.unusable(in: changes).isEmpty
         try engine.fold(changes, to: next, from: nil)
-        isAccepted = true
         // The end of an operation that throws is that nothing was done.
         throw Errno.canceled
       }
     } catch .canceled {
     } catch .badMessage {
+      isAccepted = false
     }
     return isAccepted
   }
@@ -138,15 +139,7 @@ extension ContainerCatalog {
   package func chunkLocations(_ ids: [ChunkID]) throws(Errno) -> [ChunkID: ChunkLocation] {
     try run { engine in
       var result: [ChunkID: ChunkLocation] = [:]
-      try engine.database { db in
-        for id in ids {
-          result[id] = try engine.queries.chunk.first(db, id.bytes) { row in
-            ChunkLocation(
-              chunk: ChunkReference(id: id, length: row.small(3)), pack: try row.identifier(0),
-              offset: row.unsigned(1), storedLength: row.small(2))
-          }
-        }
-      }
+      for id in ids { result[id] = try engine.chunk(id) }
       return result
     }
   }

@@ -72,6 +72,8 @@ final class Engine {
   var observer: (@Sendable () -> Void)?
   /// Items whose mark changed while `differences` reads; nil when nobody does.
   var touched: Set<ItemID>?
+  /// Set while the folded state is read page by page.
+  var tracking: FoldTracking?
   /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
   /// the changes are.
   var afterDurable: [@Sendable () -> Void] = []

@@ -78,6 +78,40 @@ enum Schema {
       length INTEGER NOT NULL, time INTEGER NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE INDEX chunk_place ON chunk (pack, offset);
+    CREATE TABLE pack (
+      id BLOB PRIMARY KEY, bytes INTEGER NOT NULL, state INTEGER NOT NULL,
+      condemned INTEGER NOT NULL, since INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    INSERT INTO pack SELECT pack, SUM(stored), 0, 0, 0 FROM chunk GROUP BY pack;
+    CREATE INDEX pack_condemned ON pack (id) WHERE state = 1;
+    CREATE TABLE snapshot (
+      sequence INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, device BLOB NOT NULL,
+      since INTEGER NOT NULL
+    );
+    CREATE TABLE peer (
+      device BLOB PRIMARY KEY, sequence INTEGER NOT NULL, since INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE stray (pack BLOB PRIMARY KEY, since INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE staged_item (
+      item BLOB PRIMARY KEY, record BLOB NOT NULL, kind INTEGER NOT NULL, conflicted INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE staged_link (
+      parent BLOB NOT NULL, name BLOB NOT NULL, item BLOB NOT NULL, PRIMARY KEY (parent, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE staged_chunk (
+      id BLOB PRIMARY KEY, pack BLOB NOT NULL, offset INTEGER NOT NULL, stored INTEGER NOT NULL,
+      length INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE staged_removed (
+      item BLOB PRIMARY KEY, record BLOB NOT NULL, time INTEGER NOT NULL, device BLOB NOT NULL
+    );
+    CREATE TABLE staged_pack (
+      id BLOB PRIMARY KEY, bytes INTEGER NOT NULL, state INTEGER NOT NULL,
+      condemned INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    """,
   ]
 }
 
@@ -179,7 +213,18 @@ struct Queries {
   let setRemoved = Query(
     "INSERT OR REPLACE INTO removed (item, record, time, device) VALUES (?, ?, ?, ?)")
   let deleteRemoved = Query("DELETE FROM removed WHERE item = ?")
-  let dropRemoved = Query("DELETE FROM removed WHERE time < ?")
+
+  let removedBefore = Query("SELECT item FROM removed WHERE time < ? LIMIT ?")
+  let removedPage = Query(
+    "SELECT item, record, time, device FROM removed WHERE item > ? ORDER BY item LIMIT ?")
+  let remotePage = Query(
+    "SELECT item, record FROM remote WHERE item > ? AND record IS NOT NULL ORDER BY item LIMIT ?")
+  let arrivalPage = Query(
+    """
+    SELECT item, record FROM remote WHERE same = 0 AND applied IS NULL AND record IS NOT NULL \
+    AND item > ? ORDER BY item LIMIT ?
+    """)
+  let differsMore = Query("SELECT COUNT(*) FROM (SELECT 1 FROM remote WHERE same = 0 LIMIT ?)")
 
   let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")
   let clearConflicted = Query("DELETE FROM conflicted WHERE item = ?")
@@ -195,6 +240,43 @@ struct Queries {
     """)
   let deleteSent = Query("DELETE FROM sent WHERE id = ?")
   let dropSent = Query("DELETE FROM sent WHERE time < ?")
+  let chunkPage = Query(
+    """
+    SELECT id, pack, offset, stored, length FROM chunk WHERE (pack, offset) > (?, ?) \
+    ORDER BY pack, offset LIMIT ?
+    """)
+  let chunksOfPack = Query(
+    "SELECT id, pack, offset, stored, length FROM chunk WHERE pack = ? ORDER BY offset")
+  let deleteChunks = Query("DELETE FROM chunk WHERE pack = ?")
+  let pack = Query("SELECT id, bytes, state, condemned, since FROM pack WHERE id = ?")
+  let packPage = Query(
+    "SELECT id, bytes, state, condemned, since FROM pack WHERE id > ? ORDER BY id LIMIT ?")
+  let condemnedPacks = Query(
+    "SELECT id, bytes, state, condemned, since FROM pack WHERE state = 1 ORDER BY id")
+  let setPack = Query(
+    "INSERT OR REPLACE INTO pack (id, bytes, state, condemned, since) VALUES (?, ?, ?, ?, ?)")
+  let newestSnapshots = Query(
+    "SELECT sequence, bytes, device, since FROM snapshot ORDER BY sequence DESC")
+  let setSnapshot = Query(
+    "INSERT OR REPLACE INTO snapshot (sequence, bytes, device, since) VALUES (?, ?, ?, ?)")
+  let dropSnapshots = Query("DELETE FROM snapshot WHERE sequence < ?")
+  let peer = Query("SELECT sequence, since FROM peer WHERE device = ?")
+  let setPeer = Query("INSERT OR REPLACE INTO peer (device, sequence, since) VALUES (?, ?, ?)")
+  let stray = Query("SELECT since FROM stray WHERE pack = ?")
+  let setStray = Query("INSERT OR REPLACE INTO stray (pack, since) VALUES (?, ?)")
+  let allStrays = Query("SELECT pack FROM stray")
+  let deleteStray = Query("DELETE FROM stray WHERE pack = ?")
+  let stageItem = Query(
+    "INSERT INTO staged_item (item, record, kind, conflicted) VALUES (?, ?, ?, ?)")
+  let stageLink = Query("INSERT INTO staged_link (parent, name, item) VALUES (?, ?, ?)")
+  let stageChunk = Query(
+    "INSERT INTO staged_chunk (id, pack, offset, stored, length) VALUES (?, ?, ?, ?, ?)")
+  let stageRemoved = Query(
+    "INSERT INTO staged_removed (item, record, time, device) VALUES (?, ?, ?, ?)")
+  let stagePack = Query(
+    "INSERT INTO staged_pack (id, bytes, state, condemned) VALUES (?, ?, ?, ?)")
+  let stagedItem = Query("SELECT record FROM staged_item WHERE item = ?")
+
   let upload = Query("SELECT generation, size, mtime, manifest FROM upload WHERE item = ?")
   let setUpload = Query(
     """

@@ -36,6 +36,7 @@ extension Engine {
   /// Writes both, or deletes the row when there is neither. A version that an inode shows and that
   /// neither names any more is kept beside the inode, so that its chunks can still be found.
   func setRemoteRow(_ item: ItemID, _ new: RemoteRow, was old: RemoteRow?) throws {
+    tracking?.willSet(item, old?.record)
     guard new.record != nil || new.applied != nil else {
       if let old {
         try preserveShown(item, old, new)
@@ -96,7 +97,7 @@ extension Engine {
     }
   }
 
-  private func setPosition(_ position: LogPosition) throws {
+  func setPosition(_ position: LogPosition) throws {
     try write { db in
       try queries.metaSet.run(db, "position.sequence", position.sequence.column)
       try queries.metaSet.run(db, "position.hash", position.hash)
@@ -153,13 +154,8 @@ extension Engine {
     }
     try keepRemoved(changes, olds, from: origin)
     try checkTree(changes)
-    try write { db in
-      for location in changes.chunks {
-        try queries.setChunk.run(
-          db, location.chunk.id.bytes, location.pack, location.offset.column,
-          Int64(location.storedLength), Int64(location.chunk.length))
-      }
-    }
+    try foldPacks(changes, at: position)
+    try noteLog(changes, from: origin)
     try setPosition(position)
   }
 
@@ -173,7 +169,7 @@ extension Engine {
     }
   }
 
-  private func check(_ record: ItemRecord, knownAs kind: ItemKind?) throws {
+  func check(_ record: ItemRecord, knownAs kind: ItemKind?) throws {
     guard record.kind.isSynced, kind == nil || kind == record.kind else { throw Errno.badMessage }
     if record.id == .root {
       guard record.kind == .directory, record.links.isEmpty else { throw Errno.badMessage }

@@ -20,6 +20,7 @@ extension Engine {
       guard let old = olds[id], old.hasReadableContent, !old.links.allSatisfy(taken.contains) else {
         continue
       }
+      try track(removed: id)
       try write { db in
         try queries.setRemoved.run(db, id, old.encoded(), time.nanoseconds, origin.device)
       }
@@ -27,10 +28,17 @@ extension Engine {
   }
 
   private func dropRemoved(_ item: ItemID) throws {
+    try track(removed: item)
     try write { db in try queries.deleteRemoved.run(db, item) }
   }
 
-  fileprivate func removedItem(_ item: ItemID) throws -> RemovedItem? {
+  private func track(removed item: ItemID) throws {
+    guard tracking != nil else { return }
+    let was = try removedItem(item)
+    tracking?.willSet(removed: item, was)
+  }
+
+  func removedItem(_ item: ItemID) throws -> RemovedItem? {
     let found = try database { db in
       try queries.removed.first(db, item) { try Self.removedRow($0) }
     }
@@ -74,10 +82,14 @@ extension ContainerCatalog {
     try optional { try $0.removedItem(item) }
   }
 
-  /// Forgets what was removed before `time`.
-  package func dropRemovedItems(before time: Timestamp) throws(Errno) {
-    try changeLazily { engine in
-      try engine.write { db in try engine.queries.dropRemoved.run(db, time.nanoseconds) }
+  /// Those that were removed before `time`; at most `limit` of them.
+  package func removedItems(before time: Timestamp, limit: Int) throws(Errno) -> [ItemID] {
+    try run { engine in
+      try engine.database { db in
+        try engine.queries.removedBefore.all(db, time.nanoseconds, Int64(limit)) {
+          try $0.identifier(0)
+        }
+      }
     }
   }
 }

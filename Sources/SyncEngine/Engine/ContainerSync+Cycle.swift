@@ -39,11 +39,28 @@ extension ContainerSync {
   }
 
   /// Folds what the log has beyond the catalog's position.
-  private func pull(_ remote: RemoteContainer) async throws(CycleFailure) {
+  func pull(_ remote: RemoteContainer) async throws(CycleFailure) {
+    var position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    if position == .start {
+      // A new device need not read what others have folded already. If that is damaged, it does.
+      do throws(CycleFailure) { _ = try await rebuild(remote, beyond: 0) } catch {
+        guard case .remote(.damaged) = error else { throw error }
+      }
+    }
     while true {
-      let position = try local { () throws(Errno) in try coordinator.catalog.position() }
-      let segments = try await remotely { () throws(RemoteError) in
-        try await remote.segments(after: position)
+      position = try local { () throws(Errno) in try coordinator.catalog.position() }
+      let after = position
+      let segments: [LogSegment]
+      do throws(RemoteError) {
+        segments = try await remote.segments(after: after)
+      } catch .logRemoved(let object) {
+        // This device was away for longer than the log reaches.
+        guard try await rebuild(remote, beyond: after.sequence) else {
+          throw .remote(.logRemoved(object: object))
+        }
+        continue
+      } catch {
+        throw .remote(error)
       }
       guard !segments.isEmpty else { return }
       for segment in segments {
@@ -59,6 +76,7 @@ extension ContainerSync {
 
   private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
     // What is planned stands on this state of the log, and is committed right after it or not at all.
+    try await bringArrivals()
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
@@ -140,7 +158,7 @@ extension ContainerSync {
   // MARK: Local
 
   /// Applies the plan's local half. False: something changed meanwhile; plan again.
-  private func apply(
+  func apply(
     _ plan: Plan, _ replacements: [ItemID: UInt64], _ mark: UInt64
   ) async throws(CycleFailure) -> Bool {
     let coordinator = coordinator
@@ -210,6 +228,7 @@ extension ContainerSync {
     let origin = origin
     var newPosition = position
     if !changes.isEmpty {
+      guard try dropUnusable(changes) else { return false }
       guard
         try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
       else {
@@ -256,6 +275,23 @@ extension ContainerSync {
     }
     for id in plan.versions.keys { staged[id] = nil }
     return true
+  }
+
+  /// False: some of the content that was sent is in packs that have been condemned since. It is sent
+  /// again, and planned anew.
+  private func dropUnusable(_ changes: LogChanges) throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
+    guard !unusable.isEmpty else { return true }
+    unannounced.removeAll { unusable.packs.contains($0.pack) }
+    for item in unusable.items.sorted() {
+      try local { () throws(Errno) in try catalog.setUploadedManifest(item, nil) }
+      if staged.removeValue(forKey: item) != nil { continue }
+      guard try local({ () throws(Errno) in try catalog.forgetVersion(of: item) }) else {
+        throw .local("the content of item \(item) is no longer in the backend, nor here")
+      }
+    }
+    return false
   }
 
   /// Of a segment that is written now.

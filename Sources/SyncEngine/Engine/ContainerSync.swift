@@ -72,15 +72,16 @@ package actor ContainerSync {
     let signals = signals
     coordinator.setFetcher(fetcher)
     coordinator.setTransferReporter(self)
+    link.setCatchUp { [weak self] in _ = await self?.runCycle(freshly: true) }
     coordinator.catalog.setChangeObserver { signals.changedHere() }
     coordinator.setWriterClosedObserver { signals.changedHere() }
     tasks = [
       Task { await self.watchSignals() },
       Task { await self.watchNews() },
       Task { await self.poll() },
+      Task { await self.compactNowAndThen() },
     ]
     signals.look()
-    dropOldRemovedItems()
   }
 
   /// Ends all work and waits for the running cycle. What is not up stays marked in the catalog.
@@ -93,6 +94,7 @@ package actor ContainerSync {
     cycle?.cancel()
     _ = await cycle?.value
     for task in tasks { await task.value }
+    link.setCatchUp(nil)
     fetcher.stop()
     coordinator.setFetcher(nil)
     coordinator.setTransferReporter(nil)

@@ -28,6 +28,7 @@ extension FetchFailure {
     case .store(.offline): self = .offline
     case .store(.unavailable): self = .stalled
     case .store(.notFound): self = .notFound
+    case .packMissing: self = .missing(error.description)
     case .cancelled, .store(.cancelled): self = .cancelled
     default: self = .damaged(error.description)
     }

@@ -11,6 +11,7 @@ package final class RemoteLink: RemoteContent, Sendable {
   private let connect: Connect
   private let isOffline: @Sendable () -> Bool
   private let known = Lock<RemoteContainer?>(nil)
+  private let reader = Lock<(@Sendable () async -> Void)?>(nil)
 
   package init(isOffline: @escaping @Sendable () -> Bool, connect: @escaping Connect) {
     self.isOffline = isOffline
@@ -18,6 +19,11 @@ package final class RemoteLink: RemoteContent, Sendable {
   }
 
   package var isReachable: Bool { !isOffline() }
+
+  /// How to read the log to its head.
+  func setCatchUp(_ reader: (@Sendable () async -> Void)?) { self.reader.withLock { $0 = reader } }
+
+  package func catchUp() async { await reader.withLock { $0 }?() }
 
   package func container() async throws(RemoteError) -> RemoteContainer {
     if let container = known.withLock({ $0 }) { return container }

@@ -25,12 +25,14 @@ package struct SyncSettings: Sendable {
 
   /// How many days what was removed can be brought back.
   package var keepRemovedDays: Int
+  /// When the log is compacted.
+  package var compaction: CompactionPolicy
 
   package init(
     debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),
     packageQuiet: Duration = .seconds(2), longestPackageWait: Duration = .seconds(60),
     poll: Duration = .seconds(20), deletions: DeletionGuard = DeletionGuard(),
-    keepRemovedDays: Int = 30
+    keepRemovedDays: Int = 30, compaction: CompactionPolicy = CompactionPolicy()
   ) {
     self.debounce = debounce
     self.longestWait = longestWait
@@ -39,6 +41,7 @@ package struct SyncSettings: Sendable {
     self.poll = poll
     self.deletions = deletions
     self.keepRemovedDays = keepRemovedDays
+    self.compaction = compaction
   }
 }
 

@@ -50,7 +50,19 @@ extension ContainerSync {
         transfers.ended(found.inode.number)
       } catch {
         try? coordinator.content.remove(key)
-        guard case .remote(.damaged(let object, let reason)) = error else { throw error }
+        let object: String
+        let reason: String
+        switch error {
+        case .remote(.damaged(let name, let text)): (object, reason) = (name, text)
+        case .remote(.packMissing(let name)):
+          // The log may have gone on, and say where it was brought.
+          let before = try local { () throws(Errno) in try coordinator.catalog.position() }
+          try await pull(remote)
+          let now = try local { () throws(Errno) in try coordinator.catalog.position() }
+          guard now == before else { return nil }
+          (object, reason) = (name, "it is missing")
+        default: throw error
+        }
         let text = "the newer content in \(object) is damaged: \(reason)"
         logger.error("item \(found.inode.number): \(text)")
         transfers.ended(found.inode.number, error: text)

@@ -27,7 +27,7 @@ extension ContainerSync {
     defer { unannounced += stored.withLock { $0 } }
     let announced = Set(unannounced.map(\.chunk.id))
     let sending = Sending(uploader: uploader) { ids in
-      Set(try catalog.chunkLocations(ids).keys).union(ids.filter(announced.contains))
+      try catalog.usableChunks(ids).union(ids.filter(announced.contains))
     }
     var done: [ItemID: StagedContent] = [:]
     var bytes: UInt64 = 0

@@ -286,6 +286,19 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   private func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [[UInt8]] {
     guard remote.isReachable else { throw .offline }
+    let wanted = try places(of: references)
+    do throws(FetchFailure) {
+      return try await remote.read(wanted, limit: answerLimit)
+    } catch .missing(let text) {
+      // The log may have more, and say where it was brought since.
+      await remote.catchUp()
+      let now = try places(of: references)
+      guard now != wanted else { throw .damaged(text) }
+      return try await remote.read(now, limit: answerLimit)
+    }
+  }
+
+  private func places(of references: [ChunkReference]) throws(FetchFailure) -> [ChunkLocation] {
     let locations: [ChunkID: ChunkLocation]
     do throws(Errno) {
       locations = try coordinator.catalog.chunkLocations(references.map(\.id))
@@ -299,7 +312,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       }
       wanted.append(location)
     }
-    return try await remote.read(wanted, limit: answerLimit)
+    return wanted
   }
 
   /// All bytes are there: makes them durable, and only then calls the content local.

@@ -8,7 +8,8 @@ internal import SystemPackage
 ///
 /// The log itself is the record: every device keeps the last record of what a segment removes, which
 /// names its content, and drops it when a later segment has the item again or forgets it. Bringing
-/// something back is putting that record into the log again, under the same identity.
+/// something back is putting that record into the log again, under the same identity. What was kept for
+/// long enough on every device, compaction has the log forget.
 extension ContainerSync {
   /// How long, in nanoseconds.
   private nonisolated var retention: Int64 {
@@ -67,11 +68,6 @@ extension ContainerSync {
       guard Set(items).isSubset(of: all) else { throw RestoreFailure.notFound }
       return LogChanges(forgotten: Set(items).sorted())
     }
-  }
-
-  /// Drops what nobody asked for in time.
-  func dropOldRemovedItems() {
-    try? coordinator.catalog.dropRemovedItems(before: oldest)
   }
 
   /// Puts changes right after the state of the log that they were made from.

@@ -76,12 +76,38 @@ extension ContainerSync {
     while !rest.isEmpty {
       let batch = Array(rest.prefix(4))
       rest = rest.dropFirst(batch.count)
-      let locations = try coordinator.catalog.chunkLocations(batch.map(\.id))
-      let wanted = batch.compactMap { locations[$0.id] }
-      guard wanted.count == batch.count else {
-        throw VersionFailure.failed("the log does not say where its content is")
+      for bytes in try await contents(of: batch, remote) { try await receive(bytes) }
+    }
+  }
+
+  private nonisolated func contents(of chunks: [ChunkReference], _ remote: RemoteContainer)
+    async throws(RemoteError) -> [[UInt8]]
+  {
+    let wanted = try places(of: chunks)
+    do throws(RemoteError) {
+      return try await remote.read(wanted)
+    } catch {
+      guard case .packMissing = error else { throw error }
+      // The log may have more, and say where it was brought since.
+      await link.catchUp()
+      return try await remote.read(try places(of: chunks))
+    }
+  }
+
+  private nonisolated func places(of chunks: [ChunkReference]) throws(RemoteError)
+    -> [ChunkLocation]
+  {
+    do {
+      let locations = try coordinator.catalog.chunkLocations(chunks.map(\.id))
+      let wanted = chunks.compactMap { locations[$0.id] }
+      guard wanted.count == chunks.count else {
+        throw RemoteError.lookup("the log does not say where its content is")
       }
-      for bytes in try await remote.read(wanted) { try await receive(bytes) }
+      return wanted
+    } catch let error as RemoteError {
+      throw error
+    } catch {
+      throw .lookup("the catalog of this device cannot be used: \(error)")
     }
   }
 

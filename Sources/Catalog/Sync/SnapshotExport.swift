@@ -1,0 +1,140 @@
+package import Model
+internal import RecordFormat
+package import SystemPackage
+
+/// Reads the folded state as it was when it was begun, a page at a time.
+///
+/// Requests and folding go on in between: the lock is held for one page. What folding changes
+/// meanwhile is read as it was (`FoldTracking`). One at a time for a catalog; a second one ends the
+/// first. Not to be used by two tasks at once.
+package final class SnapshotExport {
+  /// Of the state that is read.
+  package let position: LogPosition
+  private let catalog: ContainerCatalog
+  private let token: UInt64
+  private var stage = Stage.items(after: nil)
+
+  private enum Stage {
+    case items(after: ItemID?)
+    case chunks(after: ChunkPlace?)
+    case removed(after: ItemID?)
+    case packs(after: PackID?)
+    case done
+  }
+
+  private static let page: Int64 = 512
+
+  package init(_ catalog: ContainerCatalog) throws(Errno) {
+    self.catalog = catalog
+    (position, token) = try catalog.changeLazily { engine in
+      let token = engine.nextNumber()
+      engine.tracking = FoldTracking(token: token)
+      return (try engine.position(), token)
+    }
+  }
+
+  deinit { end() }
+
+  package func end() {
+    catalog.engine.withLock { engine in
+      if engine.tracking?.token == token { engine.tracking = nil }
+    }
+  }
+
+  /// The next page; nil when that was all. ECANCELED when the catalog was given another state as a
+  /// whole, or another reader began.
+  package func next() throws(Errno) -> SnapshotPart? {
+    while true {
+      if case .done = stage { return nil }
+      let read = stage
+      let (rows, after) = try catalog.run { engine in
+        guard let tracking = engine.tracking, tracking.token == token, !tracking.isBroken else {
+          throw Errno.canceled
+        }
+        return try Self.page(of: read, engine, tracking)
+      }
+      stage = after
+      let part: SnapshotPart
+      // Requests do not wait for the decoding.
+      do { part = try rows.decoded() } catch { throw Errno.ioError }
+      if !part.isEmpty { return part }
+    }
+  }
+
+  private struct Rows {
+    var items: [[UInt8]] = []
+    var part = SnapshotPart()
+
+    func decoded() throws -> SnapshotPart {
+      var result = part
+      result.items = try items.map { try ItemRecord(decoding: $0) }
+      return result
+    }
+  }
+
+  private static func page(of stage: Stage, _ engine: Engine, _ tracking: FoldTracking) throws
+    -> (Rows, Stage)
+  {
+    var result = Rows()
+    func next<Key>(_ keys: [Key], _ more: (Key) -> Stage, _ end: Stage) -> (isLast: Bool, Stage) {
+      guard keys.count == Int(page), let last = keys.last else { return (true, end) }
+      return (false, more(last))
+    }
+    switch stage {
+    case .items(let start):
+      let rows = try engine.database { db in
+        try engine.queries.remotePage.all(db, start?.bytes ?? [], page) { row in
+          (try row.identifier(0) as ItemID, row.blob(1))
+        }
+      }
+      let (isLast, after) = next(rows.map(\.0), { .items(after: $0) }, .chunks(after: nil))
+      result.items = asItWas(rows, after: start, isLast: isLast, tracking.items).map(\.1)
+      return (result, after)
+    case .chunks(let start):
+      let rows = try engine.database { db in
+        try engine.queries.chunkPage.all(
+          db, start?.pack.bytes ?? [], (start?.offset ?? 0).column, page
+        ) { row in
+          let location = try ChunkLocation(row)
+          return (ChunkPlace(pack: location.pack, offset: location.offset), location)
+        }
+      }
+      let (isLast, after) = next(rows.map(\.0), { .chunks(after: $0) }, .removed(after: nil))
+      result.part.chunks = asItWas(rows, after: start, isLast: isLast, tracking.chunks).map(\.1)
+      return (result, after)
+    case .removed(let start):
+      let rows = try engine.removedPage(after: start, limit: page)
+      let (isLast, after) = next(rows.map(\.0), { .removed(after: $0) }, .packs(after: nil))
+      result.part.removed = asItWas(rows, after: start, isLast: isLast, tracking.removed).map(\.1)
+      return (result, after)
+    case .packs(let start):
+      let rows = try engine.packPage(after: start, limit: page).map { ($0.pack, $0) }
+      let (isLast, after) = next(rows.map(\.0), { .packs(after: $0) }, .done)
+      result.part.packs = asItWas(rows, after: start, isLast: isLast, tracking.packs).map(\.1)
+      return (result, after)
+    case .done:
+      return (result, .done)
+    }
+  }
+}
+
+extension Engine {
+  func removedPage(after start: ItemID?, limit: Int64) throws -> [(ItemID, RemovedItem)] {
+    try database { db in
+      try queries.removedPage.all(db, start?.bytes ?? [], limit) { row in
+        (
+          try row.identifier(0) as ItemID,
+          RemovedItem(
+            record: try ItemRecord(decoding: row.blob(1)), removed: row.time(2),
+            device: try row.identifier(3))
+        )
+      }
+    }
+  }
+
+  func packPage(after start: PackID?, limit: Int64) throws -> [PackRecord] {
+    try database { db in
+      try queries.packPage.all(db, start?.bytes ?? [], limit) { try PackRow($0).record }
+    }
+  }
+}

@@ -1,0 +1,122 @@
+internal import FoundationEssentials
+package import Model
+
+extension SnapshotPart {
+  package func encoded() -> [UInt8] {
+    var wire = WireSnapshotPart()
+    wire.items = items.map(\.wire)
+    var start = 0
+    while start < chunks.count {
+      let pack = chunks[start].pack
+      let end = chunks[start...].firstIndex { $0.pack != pack } ?? chunks.count
+      wire.chunks.append(PackContents.wire(pack, Array(chunks[start..<end])))
+      start = end
+    }
+    wire.removed = removed.map { item in
+      var wire = WireRemovedRecord()
+      wire.record = item.record.wire
+      wire.time = item.removed.nanoseconds
+      wire.device = Data(item.device.bytes)
+      return wire
+    }
+    wire.packs = packs.map { record in
+      var wire = WirePackRecord()
+      wire.pack = Data(record.pack.bytes)
+      wire.bytes = record.bytes
+      wire.state = WirePackState(rawValue: Int(record.state.rawValue)) ?? .inUse
+      wire.condemnedAt = record.condemnedAt
+      return wire
+    }
+    return Wire.encode(wire)
+  }
+
+  /// What is true of one part alone is checked here; order over all parts is for who takes them in.
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireSnapshotPart.self, bytes)
+    self.init()
+    items.reserveCapacity(wire.items.count)
+    for record in wire.items {
+      let record = try ItemRecord(wire: record)
+      if let last = items.last, !(last.id < record.id) {
+        throw RecordError("items are not sorted or not distinct")
+      }
+      items.append(record)
+    }
+    for pack in wire.chunks { chunks += try PackContents.locations(pack) }
+    for wire in wire.removed {
+      let item = RemovedItem(
+        record: try ItemRecord(wire: wire.record), removed: Timestamp(clamping: wire.time),
+        device: try Wire.identifier(wire.device, "a removing device"))
+      if let last = removed.last, !(last.record.id < item.record.id) {
+        throw RecordError("removed items are not sorted or not distinct")
+      }
+      removed.append(item)
+    }
+    for wire in wire.packs {
+      guard let state = PackRecord.State(rawValue: UInt8(clamping: wire.state.rawValue)) else {
+        throw RecordError("a pack is in an unknown state")
+      }
+      let record = PackRecord(
+        pack: try Wire.identifier(wire.pack, "a pack"), bytes: wire.bytes, state: state,
+        condemnedAt: wire.condemnedAt)
+      if let last = packs.last, !(last.pack < record.pack) {
+        throw RecordError("packs are not sorted or not distinct")
+      }
+      packs.append(record)
+    }
+  }
+}
+
+extension SnapshotIndex {
+  package func encoded() -> [UInt8] {
+    var wire = WireSnapshotIndex()
+    wire.sequence = position.sequence
+    wire.logHash = Data(position.hash)
+    wire.device = Data(origin.device.bytes)
+    wire.time = origin.time.nanoseconds
+    wire.writer = Data(writer.bytes)
+    wire.partHashes = Data(parts.flatMap(\.hash))
+    wire.partLengths = parts.map(\.length)
+    wire.items = items
+    return Wire.encode(wire)
+  }
+
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireSnapshotIndex.self, bytes)
+    guard wire.sequence > 0, wire.logHash.count == 32 else {
+      throw RecordError("the snapshot does not say of which log it is")
+    }
+    let count = wire.partLengths.count
+    guard count > 0, count <= RecordLimits.snapshotParts, wire.partHashes.count == count * 32 else {
+      throw RecordError("the snapshot has \(count) parts and other hashes")
+    }
+    let hashes = [UInt8](wire.partHashes)
+    self.init(
+      position: LogPosition(sequence: wire.sequence, hash: [UInt8](wire.logHash)),
+      origin: LogOrigin(
+        device: try Wire.identifier(wire.device, "the snapshot's device"),
+        time: Timestamp(clamping: wire.time)),
+      writer: try Wire.identifier(wire.writer, "the snapshot's writer"),
+      parts: (0..<count).map { index in
+        Part(hash: Array(hashes[index * 32..<index * 32 + 32]), length: wire.partLengths[index])
+      }, items: wire.items)
+  }
+}
+
+extension DeviceCursor {
+  package func encoded() -> [UInt8] {
+    var wire = WireDeviceCursor()
+    wire.device = Data(device.bytes)
+    wire.sequence = sequence
+    wire.time = time.nanoseconds
+    wire.keepRemovedDays = keepRemovedDays
+    return Wire.encode(wire)
+  }
+
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireDeviceCursor.self, bytes)
+    self.init(
+      device: try Wire.identifier(wire.device, "the cursor's device"), sequence: wire.sequence,
+      time: Timestamp(clamping: wire.time), keepRemovedDays: wire.keepRemovedDays)
+  }
+}

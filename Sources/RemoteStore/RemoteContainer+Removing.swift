@@ -1,0 +1,100 @@
+internal import Backend
+package import Model
+internal import Platform
+internal import RecordFormat
+
+/// What is removed from a container's objects, and what devices tell each other for it.
+extension RemoteContainer {
+  /// Removes the segments up to a sequence number, the oldest first: what is left always reaches to the
+  /// head without a gap. Gives how many there were.
+  package func removeLog(upTo sequence: UInt64) async throws(RemoteError) -> Int {
+    let prefix = ObjectName.log(incarnation)
+    let store = store
+    var count = 0
+    while true {
+      let found = try await storing { () async throws(StoreError) in
+        try await store.list(prefix: prefix, after: nil, limit: 256)
+      }
+      let old = found.filter { key in
+        (ObjectName.sequence(key.dropFirst(prefix.count)) ?? .max) <= sequence
+      }
+      for key in old {
+        try await storing { () async throws(StoreError) in try await store.delete(key) }
+        FaultPoint.reach("compact.segment-removed")
+      }
+      count += old.count
+      guard !old.isEmpty, old.count == found.count else { return count }
+    }
+  }
+
+  /// Removes the snapshots before one, each index before its parts: a snapshot that is there is whole.
+  package func removeSnapshots(before sequence: UInt64) async throws(RemoteError) {
+    let old = try await snapshotKeys().filter { $0.sequence < sequence }.map(\.key)
+    let isIndex = { (key: String) in key.hasSuffix("/" + ObjectName.index) }
+    let store = store
+    for key in old.filter(isIndex) + old.filter({ !isIndex($0) }) {
+      try await storing { () async throws(StoreError) in try await store.delete(key) }
+      FaultPoint.reach("compact.snapshot-removed")
+    }
+  }
+
+  package func removePack(_ pack: PackID) async throws(RemoteError) {
+    let store = store
+    let name = ObjectName.pack(incarnation, pack)
+    try await storing { () async throws(StoreError) in try await store.delete(name) }
+  }
+
+  /// Every pack that there is, whether the log knows of it or not.
+  package func packs() async throws(RemoteError) -> [PackID] {
+    let prefix = ObjectName.packs(incarnation)
+    return try await objects(prefix).compactMap { PackID(hex: $0.dropFirst(prefix.count)) }
+  }
+
+  // MARK: Cursors
+
+  package func put(_ cursor: DeviceCursor) async throws(RemoteError) {
+    let sealed = keys.record.seal(cursor.encoded(), associated(cursor.device))
+    let store = store
+    let name = ObjectName.cursor(incarnation, cursor.device)
+    try await storing { () async throws(StoreError) in
+      try await store.replace(name, ObjectHeader.cursor.bytes + sealed)
+    }
+  }
+
+  /// Of all devices that ever told. One that is damaged fails it: it might be the one that is behind.
+  package func cursors() async throws(RemoteError) -> [DeviceCursor] {
+    let prefix = ObjectName.cursors(incarnation)
+    var result: [DeviceCursor] = []
+    for name in try await objects(prefix) {
+      guard let device = DeviceID(hex: name.dropFirst(prefix.count)) else { continue }
+      let stored: [UInt8]
+      do throws(StoreError) {
+        stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)
+      } catch .notFound {
+        continue
+      } catch {
+        throw RemoteError(error)
+      }
+      let sealed = try ObjectHeader.cursor.body(of: stored, object: name)
+      do {
+        let plain = try keys.record.open(
+          sealed, associated(device), limit: RemoteLimits.smallObject)
+        let cursor = try DeviceCursor(decoding: plain)
+        guard cursor.device == device else {
+          throw SealError(reason: "it is another device's")
+        }
+        result.append(cursor)
+      } catch {
+        throw .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
+      }
+    }
+    return result
+  }
+
+  private func associated(_ device: DeviceID) -> AssociatedData {
+    var result = AssociatedData("cursor")
+    result.append(incarnation.bytes)
+    result.append(device.bytes)
+    return result
+  }
+}

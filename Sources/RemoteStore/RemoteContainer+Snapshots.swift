@@ -1,0 +1,173 @@
+internal import Backend
+package import Model
+internal import RecordFormat
+
+/// What a log folds to, in the backend: for devices that are new, or were away for longer than the
+/// log is kept. A snapshot is there when its index is, which is put last and binds its parts.
+extension RemoteContainer {
+  package func writeSnapshot(at position: LogPosition, from origin: LogOrigin) -> SnapshotWriter {
+    SnapshotWriter(self, position, origin)
+  }
+
+  /// Up to which segments there are snapshots with an index, the newest first. One list request in
+  /// most cases; none of them was opened yet.
+  package func snapshots(beyond sequence: UInt64) async throws(RemoteError) -> [UInt64] {
+    try await snapshotKeys().filter { $0.key.hasSuffix("/" + ObjectName.index) }
+      .map(\.sequence).filter { $0 > sequence }.sorted(by: >)
+  }
+
+  /// The index of the snapshot up to a segment.
+  package func snapshot(_ sequence: UInt64) async throws(RemoteError) -> SnapshotIndex {
+    let name = ObjectName.snapshotIndex(incarnation, sequence)
+    let stored = try await snapshotObject(name, limit: RemoteLimits.snapshotIndex)
+    let sealed = try ObjectHeader.snapshotIndex.body(of: stored, object: name)
+    let index: SnapshotIndex
+    do {
+      index = try SnapshotIndex(
+        decoding: keys.log.open(
+          sealed, associated("snapshot index", sequence), limit: RemoteLimits.snapshotIndex))
+    } catch {
+      throw Self.damage(name, error)
+    }
+    guard index.position.sequence == sequence else {
+      throw .damaged(object: name, reason: "it is the index of another snapshot")
+    }
+    return index
+  }
+
+  /// One part of a snapshot, verified against its index.
+  package func part(_ number: Int, of index: SnapshotIndex) async throws(RemoteError)
+    -> SnapshotPart
+  {
+    let name = ObjectName.snapshotPart(
+      incarnation, index.position.sequence, writer: index.writer, number)
+    let stored = try await snapshotObject(name, limit: RemoteLimits.snapshotPart)
+    guard index.parts.indices.contains(number), Self.hash(stored) == index.parts[number].hash else {
+      throw .damaged(object: name, reason: "it is not the part that its index names")
+    }
+    let sealed = try ObjectHeader.snapshotPart.body(of: stored, object: name)
+    do {
+      let plain = try keys.log.open(
+        sealed, associated(index.position.sequence, index.writer, number),
+        limit: RemoteLimits.snapshotPartBody)
+      return try SnapshotPart(decoding: plain)
+    } catch {
+      throw Self.damage(name, error)
+    }
+  }
+
+  func associated(_ sequence: UInt64, _ writer: PackID, _ number: Int) -> AssociatedData {
+    var result = associated("snapshot part", sequence)
+    result.append([0] + writer.bytes)
+    result.append(UInt32(number))
+    return result
+  }
+
+  private func snapshotObject(_ name: String, limit: Int) async throws(RemoteError) -> [UInt8] {
+    let bytes: [UInt8]
+    do throws(StoreError) {
+      bytes = try await store.get(name, range: 0..<UInt64(limit) + 1)
+    } catch .notFound {
+      throw .damaged(object: name, reason: "it is missing")
+    } catch {
+      throw RemoteError(error)
+    }
+    guard bytes.count <= limit else { throw .damaged(object: name, reason: "it is too long") }
+    return bytes
+  }
+
+  private static func damage(_ name: String, _ error: any Error) -> RemoteError {
+    .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
+  }
+
+  /// Names are hostile; what is no snapshot's is passed over.
+  func snapshotKeys() async throws(RemoteError) -> [(sequence: UInt64, key: String)] {
+    let prefix = ObjectName.snapshots(incarnation)
+    return try await objects(prefix).compactMap { key in
+      let rest = key.dropFirst(prefix.count)
+      return rest.firstIndex(of: "/").flatMap { ObjectName.sequence(rest[..<$0]) }.map { ($0, key) }
+    }
+  }
+
+  /// All keys under a prefix.
+  func objects(_ prefix: String) async throws(RemoteError) -> [String] {
+    let page = 1000
+    let store = store
+    var result: [String] = []
+    while true {
+      let after = result.last
+      let next = try await storing { () async throws(StoreError) in
+        try await store.list(prefix: prefix, after: after, limit: page)
+      }
+      result += next
+      guard next.count == page else { return result }
+    }
+  }
+}
+
+/// Puts the parts of one snapshot, then its index. Not to be used by two tasks at once.
+package final class SnapshotWriter: Sendable {
+  private let container: RemoteContainer
+  private let position: LogPosition
+  private let origin: LogOrigin
+  private let writer = PackID.random()
+
+  init(_ container: RemoteContainer, _ position: LogPosition, _ origin: LogOrigin) {
+    self.container = container
+    self.position = position
+    self.origin = origin
+  }
+
+  /// Durable when it returns. Parts are numbered from 0 on without gaps.
+  package func put(_ part: SnapshotPart, number: Int) async throws(RemoteError)
+    -> SnapshotIndex.Part
+  {
+    let body = part.encoded()
+    let stored =
+      ObjectHeader.snapshotPart.bytes
+      + container.keys.log.seal(
+        body, container.associated(position.sequence, writer, number))
+    guard body.count <= RemoteLimits.snapshotPartBody, stored.count <= RemoteLimits.snapshotPart
+    else { throw .tooLarge("a part of a snapshot, \(body.count) bytes,") }
+    let name = ObjectName.snapshotPart(
+      container.incarnation, position.sequence, writer: writer, number)
+    guard try await container.putOnce(name, stored, readBack: RemoteLimits.snapshotPart) else {
+      throw .damaged(object: name, reason: "another object has its name")
+    }
+    return SnapshotIndex.Part(
+      hash: RemoteContainer.hash(stored), length: UInt64(stored.count))
+  }
+
+  /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as good.
+  package func finish(_ parts: [SnapshotIndex.Part], items: UInt64) async throws(RemoteError)
+    -> SnapshotMark?
+  {
+    let index = SnapshotIndex(
+      position: position, origin: origin, writer: writer, parts: parts, items: items)
+    let name = ObjectName.snapshotIndex(container.incarnation, position.sequence)
+    let stored =
+      ObjectHeader.snapshotIndex.bytes
+      + container.keys.log.seal(
+        index.encoded(), container.associated("snapshot index", position.sequence))
+    guard stored.count <= RemoteLimits.snapshotIndex else {
+      throw .tooLarge("the index of a snapshot")
+    }
+    let isOurs = try await container.putOnce(
+      name, stored, readBack: RemoteLimits.snapshotIndex)
+    guard isOurs else {
+      await discard(parts.count)
+      return nil
+    }
+    return SnapshotMark(
+      sequence: position.sequence, bytes: parts.reduce(UInt64(stored.count)) { $0 + $1.length })
+  }
+
+  /// Removes what was put and is in no snapshot. What stays behind goes with older snapshots.
+  package func discard(_ count: Int) async {
+    for number in 0..<count {
+      try? await container.store.delete(
+        ObjectName.snapshotPart(
+          container.incarnation, position.sequence, writer: writer, number))
+    }
+  }
+}

@@ -1,0 +1,210 @@
+internal import Catalog
+internal import Coordination
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// Snapshots: written in the background, read by a device whose log goes on later than it stands.
+extension ContainerSync {
+  /// Plain bytes of a part, about.
+  private static let partWeight: UInt64 = 4 << 20
+
+  /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
+  /// catalog is read page by page, and gives what was there at the beginning.
+  func writeSnapshot(to remote: RemoteContainer) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
+    let position = export.position
+    let writer = remote.writeSnapshot(at: position, from: origin)
+    var parts: [SnapshotIndex.Part] = []
+    var items: UInt64 = 0
+    do throws(CycleFailure) {
+      var part = SnapshotPart()
+      var weight: UInt64 = 0
+      while let page = try local({ () throws(Errno) in try export.next() }) {
+        guard !Task.isCancelled else { throw .cancelled }
+        items += UInt64(page.items.count)
+        weight += page.weight
+        part.append(page)
+        if weight >= Self.partWeight {
+          parts.append(try await put(part, parts.count, writer))
+          part = SnapshotPart()
+          weight = 0
+        }
+        await Task.yield()
+      }
+      if !part.isEmpty || parts.isEmpty { parts.append(try await put(part, parts.count, writer)) }
+    } catch {
+      await writer.discard(parts.count + 1)
+      throw error
+    }
+    export.end()
+    let put = parts
+    let count = items
+    var mark = try await remotely { () throws(RemoteError) in
+      try await writer.finish(put, items: count)
+    }
+    FaultPoint.reach("compact.index-put")
+    if mark == nil {
+      // Of another device that perhaps ended before it told of it.
+      let index = try await remotely { () throws(RemoteError) in
+        try await remote.snapshot(position.sequence)
+      }
+      mark = SnapshotMark(
+        sequence: position.sequence, bytes: index.parts.reduce(0) { $0 + $1.length })
+    }
+    guard let mark else { return }
+    logger.info(
+      "snapshot \(mark.sequence): \(items) items, \(parts.count) parts, \(mark.bytes) bytes")
+    _ = try await append(to: remote) { () throws(CycleFailure) in
+      let known = try local { () throws(Errno) in try catalog.logLength() }
+      return known.snapshot < mark.sequence ? LogChanges(snapshot: mark) : LogChanges()
+    }
+    FaultPoint.reach("compact.announced")
+  }
+
+  private func put(_ part: SnapshotPart, _ number: Int, _ writer: SnapshotWriter)
+    async throws(CycleFailure) -> SnapshotIndex.Part
+  {
+    let result = try await remotely { () throws(RemoteError) in
+      try await writer.put(part, number: number)
+    }
+    FaultPoint.reach("compact.part-put")
+    return result
+  }
+
+  /// Makes the newest whole snapshot beyond a position the remote tree. False: there is none. One that
+  /// is damaged is passed over for an older one; its error is thrown when none is left.
+  func rebuild(_ remote: RemoteContainer, beyond sequence: UInt64) async throws(CycleFailure)
+    -> Bool
+  {
+    let found = try await remotely { () throws(RemoteError) in
+      try await remote.snapshots(beyond: sequence)
+    }
+    var failure: CycleFailure?
+    for snapshot in found {
+      do throws(CycleFailure) {
+        try await install(snapshot, remote)
+        return true
+      } catch .remote(.damaged(let object, let reason)) {
+        logger.error("\(object) in the backend is damaged: \(reason)")
+        failure = .remote(.damaged(object: object, reason: reason))
+        try local { () throws(Errno) in try coordinator.catalog.beginSnapshot() }
+      }
+    }
+    if let failure { throw failure }
+    return false
+  }
+
+  private func install(_ sequence: UInt64, _ remote: RemoteContainer) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    let index = try await remotely { () throws(RemoteError) in
+      try await remote.snapshot(sequence)
+    }
+    try local { () throws(Errno) in try catalog.beginSnapshot() }
+    // One is fetched, verified and decoded while the one before it is staged.
+    var coming = Self.fetch(0, of: index, remote)
+    for number in index.parts.indices {
+      guard !Task.isCancelled else {
+        coming.cancel()
+        throw .cancelled
+      }
+      let fetched = await coming.value
+      if number + 1 < index.parts.count { coming = Self.fetch(number + 1, of: index, remote) }
+      do throws(CycleFailure) {
+        let part = try await remotely { () throws(RemoteError) in try fetched.get() }
+        try taking(index) { () throws(Errno) in try catalog.stage(part) }
+      } catch {
+        coming.cancel()
+        throw error
+      }
+      FaultPoint.reach("compact.staged")
+      await Task.yield()
+    }
+    let mark = SnapshotMark(
+      sequence: sequence, bytes: index.parts.reduce(0) { $0 + $1.length })
+    try taking(index) { () throws(Errno) in
+      try catalog.installSnapshot(mark, hash: index.position.hash, from: index.origin.device)
+    }
+    FaultPoint.reach("compact.installed")
+    logger.notice("read \(index.items) items from snapshot \(sequence)")
+  }
+
+  private static func fetch(_ number: Int, of index: SnapshotIndex, _ remote: RemoteContainer)
+    -> Task<Result<SnapshotPart, RemoteError>, Never>
+  {
+    Task.detached {
+      do throws(RemoteError) {
+        return .success(try await remote.part(number, of: index))
+      } catch {
+        return .failure(error)
+      }
+    }
+  }
+
+  /// What is no tree is as good as damaged.
+  private func taking(_ index: SnapshotIndex, _ body: () throws(Errno) -> Void)
+    throws(CycleFailure)
+  {
+    do throws(Errno) {
+      try body()
+    } catch .badMessage {
+      throw .remote(
+        .damaged(
+          object: "snapshot \(index.position.sequence)", reason: "its items make no tree"))
+    } catch {
+      throw .local("the catalog of this device cannot be used: \(error)")
+    }
+  }
+
+  // MARK: Old log
+
+  /// Removes the log before the newest snapshot that has been known long enough, and the snapshots
+  /// before that. Nothing goes before the snapshot was read whole and verified.
+  func removeOldLog(of remote: RemoteContainer) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    let known = try local { () throws(Errno) in try catalog.knownSnapshots() }
+    let done = try local { () throws(Errno) in try catalog.compactionNote("removed") } ?? 0
+    guard let kept = settings.compaction.settled(known, for: device, now: catalog.now),
+      Int64(clamping: kept.mark.sequence) > done
+    else { return }
+    let sequence = kept.mark.sequence
+    let index = try await remotely { () throws(RemoteError) in
+      try await remote.snapshot(sequence)
+    }
+    for number in index.parts.indices {
+      guard !Task.isCancelled else { throw .cancelled }
+      _ = try await remotely { () throws(RemoteError) in
+        try await remote.part(number, of: index)
+      }
+    }
+    let limit = settings.compaction.removable(before: sequence)
+    let count = try await remotely { () throws(RemoteError) in
+      try await remote.removeLog(upTo: limit)
+    }
+    try await remotely { () throws(RemoteError) in
+      try await remote.removeSnapshots(before: sequence)
+    }
+    try local { () throws(Errno) in
+      try catalog.forgetSnapshots(before: sequence)
+      try catalog.setCompactionNote("removed", Int64(clamping: sequence))
+    }
+    logger.info("\(count) segments before snapshot \(sequence) are removed from the backend")
+  }
+}
+
+extension SnapshotPart {
+  fileprivate var weight: UInt64 {
+    LogChanges(upserts: items + removed.map(\.record), chunks: chunks).weight
+      + UInt64(packs.count * 40)
+  }
+
+  fileprivate mutating func append(_ other: SnapshotPart) {
+    items += other.items
+    chunks += other.chunks
+    removed += other.removed
+    packs += other.packs
+  }
+}

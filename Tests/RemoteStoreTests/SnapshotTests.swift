@@ -1,0 +1,171 @@
+import Backend
+import Model
+import RemoteStore
+import Testing
+
+@Suite struct SnapshotTests {
+  private func part(_ names: [String], low: UInt64 = 100) throws -> SnapshotPart {
+    var part = SnapshotPart()
+    part.items = try names.enumerated().map {
+      try Fixture.directory($1, low: low + UInt64($0))
+    }
+    return part
+  }
+
+  private func write(
+    _ parts: [SnapshotPart], at position: LogPosition, _ container: RemoteContainer
+  )
+    async throws -> SnapshotMark?
+  {
+    let writer = container.writeSnapshot(at: position, from: Fixture.origin)
+    var written: [SnapshotIndex.Part] = []
+    for (number, part) in parts.enumerated() {
+      written.append(try await writer.put(part, number: number))
+    }
+    return try await writer.finish(written, items: 4)
+  }
+
+  @Test func partsComeBack() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let parts = [try part(["a", "b"]), try part(["c"], low: 200)]
+    let mark = try #require(try await write(parts, at: head, fixture.container))
+    #expect(mark.sequence == head.sequence && mark.bytes > 0)
+    #expect(try await fixture.container.snapshots(beyond: 0) == [head.sequence])
+    #expect(try await fixture.container.snapshots(beyond: head.sequence) == [])
+    let index = try await fixture.container.snapshot(head.sequence)
+    #expect(index.position == head && index.origin == Fixture.origin && index.items == 4)
+    for (number, part) in parts.enumerated() {
+      #expect(try await fixture.container.part(number, of: index) == part)
+    }
+  }
+
+  /// A snapshot is there when its index is; of two of one place one counts, and the other leaves nothing.
+  @Test func oneOfTwoWritersWins() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let writer = fixture.container.writeSnapshot(at: head, from: Fixture.origin)
+    let first = try await writer.put(try part(["a"]), number: 0)
+    #expect(try await fixture.container.snapshots(beyond: 0) == [])
+    #expect(try await write([try part(["b"])], at: head, fixture.container) != nil)
+    #expect(try await writer.finish([first], items: 1) == nil)
+    #expect(try await fixture.keys("containers/").filter { $0.contains("/snapshots/") }.count == 2)
+    let index = try await fixture.container.snapshot(head.sequence)
+    #expect(try await fixture.container.part(0, of: index) == part(["b"]))
+  }
+
+  /// Every changed byte, every cut, another container's, another part: all are refused.
+  @Test func whatIsDamagedOrForeignIsRefused() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    _ = try await write([try part(["a"]), try part(["b"])], at: head, fixture.container)
+    let keys = try await fixture.keys("containers/").filter { $0.contains("/snapshots/") }
+    #expect(keys.count == 3)
+    func isWhole() async -> Bool {
+      do {
+        let index = try await fixture.container.snapshot(head.sequence)
+        for number in index.parts.indices {
+          _ = try await fixture.container.part(number, of: index)
+        }
+        return true
+      } catch RemoteError.damaged, RemoteError.newerFormat {
+        return false
+      } catch {
+        Issue.record("\(error)")
+        return false
+      }
+    }
+    #expect(await isWhole())
+    for key in keys {
+      let good = try await fixture.store.get(key)
+      for place in good.indices {
+        var bad = good
+        bad[place] ^= 0x10
+        await fixture.store.set(key, bad)
+        #expect(await !isWhole(), "\(key) byte \(place)")
+      }
+      for count in [0, 4, good.count / 2, good.count - 1] {
+        await fixture.store.set(key, Array(good.prefix(count)))
+        #expect(await !isWhole())
+      }
+      for other in keys where other != key {
+        await fixture.store.set(key, try await fixture.store.get(other))
+        #expect(await !isWhole())
+        await fixture.store.set(key, good)
+      }
+      try await fixture.store.delete(key)
+      #expect(await !isWhole())
+      await fixture.store.set(key, good)
+    }
+    #expect(await isWhole())
+    // The same objects below another container of the account open nowhere.
+    let other = try await fixture.account.createContainer(
+      Fixture.containerID("iCloud.com.example.other"), device: Fixture.device,
+      time: Timestamp(nanoseconds: 7))
+    for key in keys {
+      let moved =
+        "containers/\(other.incarnation)/"
+        + key.dropFirst("containers/\(fixture.container.incarnation)/".count)
+      await fixture.store.set(moved, try await fixture.store.get(key))
+    }
+    #expect(try await other.snapshots(beyond: 0) == [head.sequence])
+    await #expect(throws: RemoteError.self) { try await other.snapshot(head.sequence) }
+  }
+
+  /// What is left of the log goes on to its head; who stands before it is told so.
+  @Test func theOldLogGoesFromItsBeginning() async throws {
+    let fixture = try await Fixture()
+    var position = try await fixture.head()
+    let early = position
+    for number in 0..<300 {
+      position = try #require(
+        try await fixture.container.commit(
+          Fixture.changes("c\(number)", low: UInt64(number)), after: position, from: Fixture.origin)
+      )
+    }
+    #expect(try await fixture.container.removeLog(upTo: 290) == 290)
+    do {
+      _ = try await fixture.container.segments(after: early)
+      Issue.record("a removed segment was read")
+    } catch RemoteError.logRemoved {}
+    await #expect(throws: RemoteError.self) { try await fixture.container.segments(after: .start) }
+    #expect(try await fixture.container.removeLog(upTo: 290) == 0)
+    #expect(try await fixture.container.segments(after: position) == [])
+    #expect(try await fixture.container.exists())
+    #expect(
+      try await fixture.container.commit(
+        Fixture.changes("last", low: 999), after: position, from: Fixture.origin) != nil)
+  }
+
+  @Test func oldSnapshotsGo() async throws {
+    let fixture = try await Fixture()
+    var position = try await fixture.head()
+    for number in 0..<3 {
+      _ = try await write([try part(["a"])], at: position, fixture.container)
+      position = try #require(
+        try await fixture.container.commit(
+          Fixture.changes("c\(number)", low: UInt64(number)), after: position, from: Fixture.origin)
+      )
+    }
+    #expect(try await fixture.container.snapshots(beyond: 0) == [UInt64(3), 2, 1])
+    try await fixture.container.removeSnapshots(before: 3)
+    #expect(try await fixture.container.snapshots(beyond: 0) == [UInt64(3)])
+    #expect(try await fixture.keys("containers/").filter { $0.contains("/snapshots/") }.count == 2)
+  }
+
+  @Test func cursorsComeBack() async throws {
+    let fixture = try await Fixture()
+    let cursor = DeviceCursor(
+      device: Fixture.device, sequence: 7, time: Timestamp(nanoseconds: 9), keepRemovedDays: 30)
+    try await fixture.container.put(cursor)
+    #expect(try await fixture.container.cursors() == [cursor])
+    let key = "containers/\(fixture.container.incarnation)/devices/\(Fixture.device)"
+    let good = try await fixture.store.get(key)
+    for place in good.indices {
+      var bad = good
+      bad[place] ^= 1
+      await fixture.store.set(key, bad)
+      await #expect(throws: RemoteError.self) { try await fixture.container.cursors() }
+    }
+  }
+}
