@@ -93,8 +93,8 @@ import Testing
       try db.execute(
         sql: """
           DROP INDEX chunk_place;
-          INSERT INTO chunk VALUES (x'01', x'11111111111111111111111111111111', 8, 40, 11);
-          INSERT INTO chunk VALUES (x'02', x'11111111111111111111111111111111', 48, 30, 1);
+          INSERT INTO chunk VALUES (CAST(printf('%032d', 1) AS BLOB), x'11111111111111111111111111111111', 8, 40, 11);
+          INSERT INTO chunk VALUES (CAST(printf('%032d', 2) AS BLOB), x'11111111111111111111111111111111', 48, 30, 1);
           PRAGMA user_version = 1;
           """)
     }

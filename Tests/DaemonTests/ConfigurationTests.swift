@@ -25,6 +25,9 @@ import Testing
         days: 7
       packages:
         extensions: [draw, -app]
+      compaction:
+        segments: 50
+        keepDays: 0.5
       """)
     #expect(configuration.state == "/home/me/ubiquity")
     #expect(configuration.logLevel == "debug")
@@ -35,6 +38,9 @@ import Testing
     #expect(configuration.keepRemovedDays == 7)
     #expect(configuration.packageTypes == PackageTypes.standard.changed(by: ["draw", "-app"]))
     #expect(Configuration().packageTypes == .standard)
+    #expect(configuration.syncSettings.compaction.snapshotSegments == 50)
+    #expect(configuration.syncSettings.compaction.keepLog == CompactionPolicy.day / 2)
+    #expect(Configuration().syncSettings.compaction == CompactionPolicy())
     #expect(try parse("") == Configuration())
     #expect(try parse("# nothing\n") == Configuration())
   }
@@ -47,6 +53,7 @@ import Testing
     ("sync: {debounce: -1}", "debounce"), ("sync: {debounce: soon}", "debounce"),
     ("sync: {deletionShare: 1.5}", "deletionShare"), ("sync: {deletionMinimum: -1}", "Minimum"),
     ("trash: {days: -1}", "days"), ("trash: {years: 1}", "trash.years"),
+    ("compaction: {days: 1}", "compaction.days"), ("compaction: {segments: -1}", "segments"),
     ("state: relative", "state"), ("- a\n- b", "key"), ("a: [", "YAML"), ("mount: greedy", "mount"),
   ])
   func whatIsWrongIsNamed(_ text: String, _ named: String) {

@@ -84,7 +84,35 @@ struct RecordSamples {
         offset += UInt64(chunk.length) + 29
       }
     }
+    changes.condemned = [id(), id()].sorted()
+    changes.deleted = [id()]
+    changes.snapshot = SnapshotMark(sequence: 7, bytes: generator.next())
     return changes
+  }
+
+  mutating func part() throws -> SnapshotPart {
+    var part = SnapshotPart()
+    let changes = try changes()
+    part.items = changes.upserts
+    part.chunks = changes.chunks
+    for _ in 0..<3 {
+      let record = try record()
+      part.removed.append(RemovedItem(record: record, removed: record.created, device: id()))
+    }
+    part.removed.sort { $0.record.id < $1.record.id }
+    part.packs = PackRecord.State.allCases.map { state in
+      PackRecord(pack: id(), bytes: generator.next(), state: state, condemnedAt: generator.next())
+    }
+    part.packs.sort { $0.pack < $1.pack }
+    return part
+  }
+
+  mutating func index() -> SnapshotIndex {
+    SnapshotIndex(
+      position: LogPosition(sequence: 1 + generator.next() % 9, hash: bytes(32)), origin: origin(),
+      writer: id(),
+      parts: (0..<3).map { _ in SnapshotIndex.Part(hash: bytes(32), length: generator.next()) },
+      items: generator.next())
   }
 }
 

@@ -115,6 +115,8 @@ import Testing
     try refused { $0.removals.append($0.upserts[0].id) }
     try refused { $0.removals.append(.root) }
     try refused { $0.forgotten.append($0.forgotten[0]) }
+    try refused { $0.condemned.append($0.condemned[0]) }
+    try refused { $0.deleted.append($0.condemned[0]) }
     try refused { $0.chunks.append($0.chunks[0]) }
     try refused {
       let chunk = $0.chunks[0]
@@ -129,9 +131,41 @@ import Testing
     #expect(throws: RecordError.self) { try SegmentBody(decoding: short.encoded()) }
   }
 
+  @Test func snapshotsComeBack() throws {
+    var samples = RecordSamples(seed: 6)
+    for _ in 0..<50 {
+      let part = try samples.part()
+      let read = try SnapshotPart(decoding: part.encoded())
+      // Times before the earliest that can be said become that.
+      #expect(read.encoded() == (try SnapshotPart(decoding: read.encoded())).encoded())
+      #expect(read.chunks == part.chunks && read.packs == part.packs)
+      #expect(read.items.map(\.id) == part.items.map(\.id))
+      #expect(read.removed.map(\.record.id) == part.removed.map(\.record.id))
+      let index = samples.index()
+      let again = try SnapshotIndex(decoding: index.encoded())
+      #expect(again.parts == index.parts && again.position == index.position)
+      #expect(again.writer == index.writer && again.items == index.items)
+    }
+    var part = try samples.part()
+    part.items.append(part.items[0])
+    #expect(throws: RecordError.self) { try SnapshotPart(decoding: part.encoded()) }
+    let good = samples.index()
+    for index in [
+      SnapshotIndex(
+        position: .start, origin: good.origin, writer: good.writer, parts: good.parts, items: 1),
+      SnapshotIndex(
+        position: good.position, origin: good.origin, writer: good.writer, parts: [], items: 1),
+    ] {
+      #expect(throws: RecordError.self) { try SnapshotIndex(decoding: index.encoded()) }
+    }
+  }
+
   @Test func hostileBytesNeverCrash() throws {
     var samples = RecordSamples(seed: 5)
     func decodeAll(_ bytes: [UInt8]) {
+      _ = try? SnapshotPart(decoding: bytes)
+      _ = try? SnapshotIndex(decoding: bytes)
+      _ = try? DeviceCursor(decoding: bytes)
       _ = try? ItemRecord(decoding: bytes)
       _ = try? Manifest(decoding: bytes)
       _ = try? SegmentBody(decoding: bytes)
