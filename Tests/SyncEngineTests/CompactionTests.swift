@@ -298,6 +298,33 @@ private func household(_ body: (Household) async throws -> Void) async throws {
     }
   }
 
+  /// An edit brings back a file of which the conflict versions are nowhere any more.
+  @Test func anEditOutlivesForgottenConflicts() async throws {
+    try await household { house in
+      let first = try house.device()
+      let second = try house.device()
+      try first.write("Documents/a", [1])
+      try await settle(first, second)
+      _ = try await second.read("Documents/a")
+      try first.write("Documents/a", bytes(9_000, 1))
+      try second.write("Documents/a", bytes(9_000, 2))
+      try await settle(first, second)
+      #expect(try second.catalog.conflictCount() == 1)
+      second.offline.set(offline: true)
+      try second.write("Documents/a", [7, 7])
+      try first.remove("Documents/a")
+      try await first.sync.sync()
+      try await first.sync.forget(nil)
+      try await compact(first, times: 4)
+      second.offline.set(offline: false)
+      try await settle(second, first)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/a") == [7, 7])
+        #expect(try device.catalog.conflictCount() == 0)
+      }
+    }
+  }
+
   /// Packs that were uploaded and never told of go in the end, but not those of who comes back.
   @Test func straysGo() async throws {
     try await household { house in

@@ -131,7 +131,7 @@ extension Engine {
       for version in contents where old?.version(version.id)?.manifest != version.manifest {
         for chunk in version.manifest?.chunks ?? [] where !new.contains(chunk.id) {
           if let place = try self.chunk(chunk.id), try stays(place.pack) { continue }
-          result.items.insert(record.id)
+          result.versions[record.id, default: []].insert(version.id)
           break
         }
       }
@@ -153,10 +153,10 @@ extension ChunkLocation {
 
 /// What a segment names and that is not, or will not be, in the backend.
 package struct UnusableContent: Hashable, Sendable {
-  package var items: Set<ItemID> = []
+  package var versions: [ItemID: Set<VersionID>] = [:]
   package var packs: Set<PackID> = []
 
-  package var isEmpty: Bool { items.isEmpty && packs.isEmpty }
+  package var isEmpty: Bool { versions.isEmpty && packs.isEmpty }
 }
 
 extension ContainerCatalog {

@@ -36,6 +36,15 @@ extension ContainerCatalog {
     }
   }
 
+  /// Those in packs that have been condemned are to be sent again.
+  package func forgetSent(_ chunks: [ChunkLocation]) throws(Errno) {
+    try changeLazily { engine in
+      try engine.write { db in
+        for chunk in chunks { try engine.queries.deleteSent.run(db, chunk.chunk.id.bytes) }
+      }
+    }
+  }
+
   package func forgetSent() throws(Errno) {
     try changeLazily { engine in
       try engine.write { db in try engine.queries.dropSent.run(db, Int64.max) }

@@ -223,12 +223,13 @@ extension ContainerSync {
     _ plan: Plan, to remote: RemoteContainer, after position: LogPosition
   ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
-    let changes = LogChanges(
+    var changes = LogChanges(
       upserts: plan.upserts, removals: plan.removals, chunks: unannounced)
     let origin = origin
     var newPosition = position
     if !changes.isEmpty {
-      guard try dropUnusable(changes) else { return false }
+      guard let usable = try usable(changes) else { return false }
+      changes = usable
       guard
         try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
       else {
@@ -277,21 +278,33 @@ extension ContainerSync {
     return true
   }
 
-  /// False: some of the content that was sent is in packs that have been condemned since. It is sent
-  /// again, and planned anew.
-  private func dropUnusable(_ changes: LogChanges) throws(CycleFailure) -> Bool {
+  /// What of a segment can be put. Nil: some of the content that was sent is in packs that have been
+  /// condemned since. It is sent again, and planned anew.
+  private func usable(_ changes: LogChanges) throws(CycleFailure) -> LogChanges? {
     let catalog = coordinator.catalog
     let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
-    guard !unusable.isEmpty else { return true }
+    guard !unusable.isEmpty else { return changes }
+    let lost = unannounced.filter { unusable.packs.contains($0.pack) }
+    try local { () throws(Errno) in try catalog.forgetSent(lost) }
     unannounced.removeAll { unusable.packs.contains($0.pack) }
-    for item in unusable.items.sorted() {
-      try local { () throws(Errno) in try catalog.setUploadedManifest(item, nil) }
-      if staged.removeValue(forKey: item) != nil { continue }
-      guard try local({ () throws(Errno) in try catalog.forgetVersion(of: item) }) else {
-        throw .local("the content of item \(item) is no longer in the backend, nor here")
+    var result = changes
+    var isWhole = lost.isEmpty
+    for (index, record) in changes.upserts.enumerated() {
+      guard let versions = unusable.versions[record.id] else { continue }
+      // The versions of a conflict that went with the item, when it was removed elsewhere and all of
+      // it was forgotten, are nowhere any more.
+      let own = staged[record.id]?.version
+      result.upserts[index].conflicts.removeAll { versions.contains($0.id) && $0.id != own }
+      let isOurs = record.conflicts.contains { $0.id == own && versions.contains($0.id) }
+      guard isOurs || record.content.map({ versions.contains($0.id) }) ?? false else { continue }
+      isWhole = false
+      try local { () throws(Errno) in try catalog.setUploadedManifest(record.id, nil) }
+      if staged.removeValue(forKey: record.id) != nil { continue }
+      guard try local({ () throws(Errno) in try catalog.forgetVersion(of: record.id) }) else {
+        throw .local("the content of item \(record.id) is no longer in the backend, nor here")
       }
     }
-    return false
+    return isWhole ? result : nil
   }
 
   /// Of a segment that is written now.
