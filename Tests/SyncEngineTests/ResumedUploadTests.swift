@@ -96,3 +96,12 @@ private final class ClosingStore: ObjectStore {
 
   func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }
+
+/// Bytes that do not compress.
+private enum Random {
+  static func bytes(_ count: Int) -> [UInt8] {
+    var words = [UInt64](repeating: 0, count: (count + 7) / 8)
+    for index in words.indices { words[index] = .random(in: 0 ... .max) }
+    return words.withUnsafeBytes { Array($0.prefix(count)) }
+  }
+}
