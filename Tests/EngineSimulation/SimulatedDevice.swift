@@ -4,6 +4,28 @@ import Model
 import RemoteStore
 import SyncEngine
 
+extension CompactionPolicy {
+  /// So that every run compacts again and again, and devices are away for longer than the log reaches.
+  fileprivate static var restless: CompactionPolicy {
+    let second = Int64(1_000_000_000)
+    var policy = CompactionPolicy()
+    policy.interval = .seconds(15)
+    policy.snapshotSegments = 8
+    policy.leastSegments = 4
+    policy.snapshotWeight = 0
+    policy.keepSegments = 2
+    policy.keepLog = 20 * second
+    policy.grace = 30 * second
+    policy.away = 120 * second
+    policy.garbageInterval = 30 * second
+    policy.leastPackAge = 10 * second
+    policy.liveShare = 0.6
+    policy.strayInterval = 60 * second
+    policy.strayAge = 90 * second
+    return policy
+  }
+}
+
 /// One machine, through all its lives, and the user in front of it.
 final class SimulatedDevice: @unchecked Sendable {
   // Unchecked: the simulation has one thread.
@@ -29,7 +51,9 @@ final class SimulatedDevice: @unchecked Sendable {
     id = .random(using: &random)
     let day: Int64 = 86_400_000_000_000
     clock = SkewedClock(world.scheduler, skew: Int64.random(in: -5 * day...5 * day, using: &random))
-    settings = SyncSettings(poll: .seconds([20, 60, 300][random.number(0...2)]))
+    settings = SyncSettings(
+      poll: .seconds([20, 60, 300][random.number(0...2)]),
+      keepRemovedDays: [0, 30][random.number(0...1)], compaction: .restless)
     directory = "\(world.directory)/\(index)-0"
     try start()
   }
