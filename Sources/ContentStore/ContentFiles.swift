@@ -51,6 +51,25 @@ package final class ContentFiles: Sendable {
     FaultPoint.reach("content.shard-made")
   }
 
+  /// An empty file that has no name and goes with its last descriptor, on the disk of the contents.
+  package func unnamed() throws(Errno) -> OpenFile {
+    // O_TMPFILE, which the headers make of parts.
+    let flags = O_RDWR | O_DIRECTORY | 0o20000000
+    do {
+      return try OpenFile.open(directory, flags: flags)
+    } catch let error where Self.knowsNoUnnamed.contains(error) {
+      let path = "\(directory)/.unnamed-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+      let file = try OpenFile.open(path, flags: O_RDWR | O_CREAT | O_EXCL)
+      try Files.remove(path)
+      return file
+    }
+  }
+
+  /// What a file system without O_TMPFILE, or a kernel that does not know it, answers.
+  private static let knowsNoUnnamed: [Errno] = [
+    .notSupportedOnSocket, .notSupported, .isDirectory, .noFunction,
+  ]
+
   package func exists(_ key: ContentKey) -> Bool { Files.exists(path(of: key)) }
 
   /// Unlinks the content file, and drops what was known of its being partial. What has it open

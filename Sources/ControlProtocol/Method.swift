@@ -146,6 +146,13 @@ package enum Methods {
     package static let name = "versions.resolve"
   }
 
+  /// Drops conflict versions, never the current one, on every device.
+  package enum RemoveVersions: ControlMethod {
+    package typealias Parameters = RemoveVersionsRequest
+    package typealias Answer = Nothing
+    package static let name = "versions.remove"
+  }
+
   package enum ListRemoved: ControlMethod {
     package typealias Parameters = ItemsRequest
     package typealias Answer = RemovedReport

@@ -181,6 +181,16 @@ package struct ResolveRequest: Codable, Sendable {
   }
 }
 
+package struct RemoveVersionsRequest: Codable, Sendable {
+  package var item: ItemReference
+  package var versions: [String]
+
+  package init(item: ItemReference, versions: [String]) {
+    self.item = item
+    self.versions = versions
+  }
+}
+
 package struct RestoreRequest: Codable, Sendable {
   /// As `trash.list` names them.
   package var identifiers: [String]

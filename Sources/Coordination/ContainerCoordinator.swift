@@ -18,6 +18,7 @@ package final class ContainerCoordinator: Sendable {
 
   private struct Parts {
     var fetcher: (any ContentFetching)?
+    var versionFetcher: (any VersionFetching)?
     var transfers: (any TransferReporting)?
     var invalidator: (any KernelInvalidating)?
     var writerClosed: (@Sendable () -> Void)?
@@ -42,6 +43,12 @@ package final class ContainerCoordinator: Sendable {
 
   package func setFetcher(_ fetcher: (any ContentFetching)?) {
     parts.withLock { $0.fetcher = fetcher }
+  }
+
+  package var versionFetcher: (any VersionFetching)? { parts.withLock { $0.versionFetcher } }
+
+  package func setVersionFetcher(_ fetcher: (any VersionFetching)?) {
+    parts.withLock { $0.versionFetcher = fetcher }
   }
 
   package func setTransferReporter(_ reporter: (any TransferReporting)?) {

@@ -1,4 +1,6 @@
 package import Catalog
+package import Model
+package import Platform
 package import SystemPackage
 
 /// Why bytes of a placeholder did not come.
@@ -79,6 +81,19 @@ extension ContentFetching {
   }
 
   package func cancelBackgroundFetches(of number: InodeNumber) {}
+}
+
+/// Brings contents that a file has beside the one that its inode shows. The sync engine does it, as
+/// with `ContentFetching`.
+package protocol VersionFetching: Sendable {
+  /// Writes the whole content of a version into `file`, which is empty.
+  ///
+  /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of the
+  /// caller's or of the engine's held; perhaps before this has returned.
+  func fetch(
+    _ version: VersionID, of number: InodeNumber, into file: OpenFile,
+    completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
+  ) -> any FetchTicket
 }
 
 /// What is under way for an item.

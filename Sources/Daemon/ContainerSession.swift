@@ -92,10 +92,13 @@ package final class ContainerSession: Sendable {
 
   package var pendingUploads: Int { (try? catalog.dirtyCount()) ?? 0 }
 
-  /// With the container's own directory, as `find` counts.
+  /// With the container's own directory, as `find` counts, and with what conflict versions take.
   package var counts: CatalogCounts? {
-    guard var counts = try? catalog.counts() else { return nil }
+    guard var counts = try? catalog.counts(), let versions = try? catalog.conflictBytes() else {
+      return nil
+    }
     counts.items += 1
+    counts.totalBytes &+= versions
     return counts
   }
 

@@ -52,6 +52,11 @@ extension ControlError {
         self.init(.notFound, "there is no such version; see `ubiquityfs versions list`")
       case .offline:
         self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
+      case .isCurrent:
+        self.init(
+          .usage,
+          "the current version cannot be removed; `ubiquityfs versions resolve` with --keep chooses "
+            + "another")
       case .failed(let text): self.init(.failed, text)
       }
     case let error as RestoreFailure:

@@ -331,6 +331,19 @@ extension DaemonService {
     let sync = item.session.sync
     try connection.wait { try await sync.resolve(number, keep: keep) }
   }
+
+  func removeVersions(_ request: RemoveVersionsRequest, _ connection: ClientConnection)
+    throws(ControlError)
+  {
+    guard !request.versions.isEmpty else {
+      throw ControlError(.usage, "no version is named; see `ubiquityfs versions list`")
+    }
+    let item = try find(request.item)
+    let gone = try request.versions.map { text throws(ControlError) in try version(text) }
+    let number = item.inode.number
+    let sync = item.session.sync
+    try connection.wait { try await sync.remove(gone, of: number) }
+  }
 }
 
 extension ItemKind {

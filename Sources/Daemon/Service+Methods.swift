@@ -106,6 +106,10 @@ extension DaemonService {
       try self.resolve(request, connection)
       return Nothing()
     }
+    table.add(Methods.RemoveVersions.self) { request, connection throws(ControlError) in
+      try self.removeVersions(request, connection)
+      return Nothing()
+    }
     table.add(Methods.ListRemoved.self) { request, connection throws(ControlError) in
       try self.removed(request, connection)
     }

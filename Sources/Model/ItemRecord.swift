@@ -141,6 +141,11 @@ package struct ItemRecord: Hashable, Sendable {
   }
 }
 
+extension ItemRecord {
+  /// All that the record names: the current one, if there is one, then those that lost a conflict.
+  package var contents: [ContentVersion] { [content].compactMap(\.self) + conflicts }
+}
+
 /// Where in the backend a chunk's sealed bytes are.
 package struct ChunkLocation: Hashable, Sendable {
   package let chunk: ChunkReference

@@ -41,8 +41,9 @@ package final class ContainerMount: Sendable {
   /// Mounts and begins to serve; when it returns the mount is usable.
   package func start() throws(MountError) {
     try mountpoint.prepare()
-    let handler = RequestHandler(
+    let requests = RequestHandler(
       fileSystem, options: options, passthrough: passthrough, logger: logger)
+    let handler = VersionsHandler(requests)
     let made: FuseSession
     do {
       made = try FuseSession(
@@ -57,7 +58,7 @@ package final class ContainerMount: Sendable {
     } catch {
       throw failure(error)
     }
-    handler.setNotifier(made.notifier)
+    requests.setNotifier(made.notifier)
     passthrough.setFiles(made.backingFiles)
     session.withLock { $0 = made }
     made.run()

@@ -157,6 +157,7 @@ extension RequestHandler {
     let moment = fileSystem.moment
     let limit = buffer.capacity / Self.leastEntry + 1
     for item in try fileSystem.list(node, from: offset, limit: limit) {
+      if VersionsDirectory.isHidden(item.name, in: node.rawValue) { continue }
       guard !item.isDot else {
         // The kernel takes no attributes from these two, and does not count them.
         var entry = entry(FileStatus(inode: item.inode, blocks: 0))
@@ -182,6 +183,7 @@ extension RequestHandler {
     let moment = fileSystem.moment
     let limit = buffer.capacity / (withEntries ? Self.leastEntry : Self.leastName) + 1
     for item in try fileSystem.listNames(node, from: offset, limit: limit) {
+      if VersionsDirectory.isHidden(item.name, in: node.rawValue) { continue }
       let attributes = FuseAttributes(node: item.number.rawValue, mode: Self.type(item.kind))
       if !withEntries {
         guard buffer.add(item.name, attributes: attributes, offset: item.offset) else { break }

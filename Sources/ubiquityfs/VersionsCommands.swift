@@ -6,7 +6,7 @@ internal import UbiquityKit
 struct VersionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "versions", abstract: "Conflict versions of a file.",
-    subcommands: [List.self, Cat.self, Resolve.self])
+    subcommands: [List.self, Cat.self, Resolve.self, Remove.self])
 
   @OptionGroup var options: GlobalOptions
 
@@ -75,6 +75,23 @@ struct VersionsCommand: ParsableCommand {
         Methods.ResolveVersions.self, ResolveRequest(item: item, keep: keep))
       if options.json { return try Terminal.printJSON(answer) }
       options.say("Resolved.")
+    }
+  }
+
+  struct Remove: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Drop conflict versions, on every device.",
+      discussion: "Those that are not named stay; the conflict ends with the last of them.")
+    @Argument(help: "A file in a mount.", completion: .file()) var path: String
+    @Argument(help: "As `versions list` names them; not the current one.") var versions: [String]
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let item = try ItemLocator.locate(RawArguments.path(path))
+      let answer = try options.connect().call(
+        Methods.RemoveVersions.self, RemoveVersionsRequest(item: item, versions: versions))
+      if options.json { return try Terminal.printJSON(answer) }
+      options.say(versions.count == 1 ? "Removed." : "Removed \(versions.count) versions.")
     }
   }
 }

@@ -62,6 +62,24 @@ extension ContainerCatalog {
     }
   }
 
+  /// Those that have conflict versions; sorted.
+  package func conflictedItems() throws(Errno) -> [ItemID] {
+    try run { engine in
+      try engine.database { db in
+        try engine.queries.conflicted.all(db) { try $0.identifier(0) }
+      }
+    }
+  }
+
+  /// What the contents of all conflict versions take, each once, whichever items have it.
+  package func conflictBytes() throws(Errno) -> UInt64 {
+    var sizes: [VersionID: UInt64] = [:]
+    for item in try conflictedItems() {
+      for version in try remote(item)?.conflicts ?? [] { sizes[version.id] = version.size }
+    }
+    return sizes.values.reduce(0, &+)
+  }
+
   /// The item as it is here; nil if it is absent, excluded, an orphan or of a kind that stays here.
   /// Links that stay here are left out.
   package func local(_ item: ItemID) throws(Errno) -> LocalItem? {

@@ -71,6 +71,7 @@ package actor ContainerSync {
   package func start() {
     let signals = signals
     coordinator.setFetcher(fetcher)
+    coordinator.setVersionFetcher(fetcher)
     coordinator.setTransferReporter(self)
     link.setCatchUp { [weak self] in _ = await self?.runCycle(freshly: true) }
     coordinator.catalog.setChangeObserver { signals.changedHere() }
@@ -97,6 +98,7 @@ package actor ContainerSync {
     link.setCatchUp(nil)
     fetcher.stop()
     coordinator.setFetcher(nil)
+    coordinator.setVersionFetcher(nil)
     coordinator.setTransferReporter(nil)
   }
 

@@ -26,11 +26,11 @@ extension ContainerSync {
           device: current.device, modified: current.modified, size: current.size,
           hasLocalContents: isHere))
     }
-    return result + Self.conflicts(of: record)
+    return result + Self.conflicts(of: record, on: inode)
   }
 
   /// As the log has it; nil if it is not there yet.
-  private nonisolated func currentPackage(_ item: ItemID) throws(Errno) -> PackageTree? {
+  nonisolated func currentPackage(_ item: ItemID) throws(Errno) -> PackageTree? {
     guard try coordinator.catalog.remote(item) != nil else { return nil }
     let finder = PackageFinder(
       view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: [:])

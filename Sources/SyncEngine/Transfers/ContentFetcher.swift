@@ -30,7 +30,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// How many requests a file has on their way.
   private static let requestLimit = 4
   /// How long content that its device has not uploaded yet is waited for.
-  private let pendingLimit: UInt64
+  let pendingLimit: UInt64
   /// How long one answer of the backend is waited for.
   private let answerLimit: Duration
 
@@ -284,7 +284,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     pump(number)
   }
 
-  private func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [[UInt8]] {
+  func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [[UInt8]] {
     guard remote.isReachable else { throw .offline }
     let wanted = try places(of: references)
     do throws(FetchFailure) {

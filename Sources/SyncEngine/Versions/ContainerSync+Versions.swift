@@ -20,6 +20,8 @@ package struct FileVersion: Sendable, Hashable {
 
 package enum VersionFailure: Error, Sendable, Hashable {
   case notFound
+  /// What was to be removed is what the item shows.
+  case isCurrent
   case offline
   case failed(String)
 }
@@ -41,7 +43,7 @@ extension ContainerSync {
             device: current.device, modified: current.modified, size: current.size,
             hasLocalContents: inode.content == .local && inode.version == current.id))
       }
-      return result + Self.conflicts(of: record)
+      return result + Self.conflicts(of: record, on: inode)
     } catch .noSuchFileOrDirectory {
       throw .notFound
     } catch {
@@ -49,12 +51,15 @@ extension ContainerSync {
     }
   }
 
-  nonisolated static func conflicts(of record: ItemRecord?) -> [FileVersion] {
+  /// One that has just lost is here until what won takes its place.
+  nonisolated static func conflicts(of record: ItemRecord?, on inode: Catalog.Inode)
+    -> [FileVersion]
+  {
     (record?.conflicts ?? []).sorted { $0.modified > $1.modified }.map { version in
       FileVersion(
         id: version.id, isCurrent: false, isConflict: true, isResolved: false,
         device: version.device, modified: version.modified, size: version.size,
-        hasLocalContents: false)
+        hasLocalContents: inode.content == .local && inode.version == version.id)
     }
   }
 
@@ -65,8 +70,9 @@ extension ContainerSync {
   ) async throws {
     let inode = try coordinator.catalog.inode(number)
     let record = try coordinator.catalog.remote(inode.item)
-    let all = [record?.content].compactMap(\.self) + (record?.conflicts ?? [])
-    guard let found = all.first(where: { $0.id == version }) else { throw VersionFailure.notFound }
+    guard let found = record?.contents.first(where: { $0.id == version }) else {
+      throw VersionFailure.notFound
+    }
     guard let manifest = found.manifest else {
       throw VersionFailure.failed("its content is still on the device that saved it")
     }
@@ -115,25 +121,53 @@ extension ContainerSync {
   /// beside it (`name 2.ext`), the others go. When `keep` does not name the current version, the
   /// first one that it names becomes current.
   package func resolve(_ number: InodeNumber, keep: [VersionID]) async throws(VersionFailure) {
+    try await changeVersions(of: number, seen: keep) { record, seen, remote in
+      guard seen.isSuperset(of: record.contents.map(\.id)) else {
+        throw VersionFailure.failed("its versions have changed; list them again, then resolve")
+      }
+      return record.kind == .file
+        ? try self.resolution(of: record, keep: keep)
+        : try await self.packageResolution(of: record, keep: keep, remote)
+    }
+  }
+
+  /// Drops conflict versions of a file or package on every device; those that are not named stay to be
+  /// resolved. What the item itself shows is not dropped this way.
+  package func remove(_ versions: [VersionID], of number: InodeNumber)
+    async throws(VersionFailure)
+  {
+    let gone = Set(versions)
+    try await changeVersions(of: number, seen: versions) { record, _, _ in
+      let current =
+        try record.kind == .file ? record.content?.id : self.currentPackage(record.id)?.id
+      if let current, gone.contains(current) { throw VersionFailure.isCurrent }
+      guard gone.isSubset(of: record.conflicts.map(\.id)) else { throw VersionFailure.notFound }
+      var less = record
+      less.conflicts.removeAll { gone.contains($0.id) }
+      return less == record ? LogChanges() : LogChanges(upserts: [less])
+    }
+  }
+
+  /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
+  /// made from. It is also told the versions that the caller can have seen: those of before, and `seen`.
+  private func changeVersions(
+    of number: InodeNumber, seen: [VersionID],
+    _ changes: (ItemRecord, Set<VersionID>, RemoteContainer) async throws -> LogChanges
+  ) async throws(VersionFailure) {
     let catalog = coordinator.catalog
     do {
       let inode = try catalog.inode(number)
       guard link.isReachable else { throw VersionFailure.offline }
       let remote = try await link.container()
-      let seen = Set(try catalog.remote(inode.item)?.versions ?? []).union(keep)
-      let isFile = inode.kind == .file
+      let before = try catalog.remote(inode.item)?.contents ?? []
+      let seen = Set(before.map(\.id)).union(seen)
       for _ in 0..<100 {
         // What this device has not sent yet belongs to the conflict too.
         try await sync(timeout: .seconds(60))
-        guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
-        guard seen.isSuperset(of: record.versions) else {
-          throw VersionFailure.failed("its versions have changed; list them again, then resolve")
-        }
+        // Before the record: while a package's changes are made the log may go on.
         let position = try catalog.position()
-        let changes =
-          try isFile
-          ? resolution(of: record, keep: keep)
-          : await packageResolution(of: record, keep: keep, remote)
+        guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
+        let changes = try await changes(record, seen, remote)
         guard !changes.isEmpty else { return }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
@@ -155,8 +189,7 @@ extension ContainerSync {
     of record: ItemRecord, keep: [VersionID]
   ) throws -> LogChanges {
     guard let current = record.content else { throw VersionFailure.notFound }
-    let all = [current] + record.conflicts
-    let kept = keep.compactMap { id in all.first { $0.id == id } }
+    let kept = keep.compactMap { id in record.contents.first { $0.id == id } }
     guard kept.count == keep.count else { throw VersionFailure.notFound }
     guard !record.conflicts.isEmpty else { return LogChanges() }
     let winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
@@ -189,9 +222,4 @@ extension ContainerSync {
       }
     }
   }
-}
-
-extension ItemRecord {
-  /// All contents that the record names.
-  fileprivate var versions: [VersionID] { [content?.id].compactMap(\.self) + conflicts.map(\.id) }
 }
