@@ -20,11 +20,12 @@ final class VersionsHandler: Sendable {
     versions = VersionsDirectory(fileSystem: ordinary.fileSystem)
   }
 
-  private static let type: (VersionStatus) -> UInt32 = { $0.isDirectory ? S_IFDIR : S_IFREG }
+  private static func type(isDirectory: Bool) -> UInt32 { isDirectory ? S_IFDIR : S_IFREG }
 
   private func attributes(_ status: VersionStatus) -> FuseAttributes {
     FuseAttributes(
-      node: status.node, mode: Self.type(status) | UInt32(status.mode), linkCount: 1,
+      node: status.node, mode: Self.type(isDirectory: status.isDirectory) | UInt32(status.mode),
+      linkCount: 1,
       user: status.owner, group: status.group, size: status.size,
       blocks: status.isDirectory ? 0 : (status.size + 511) / 512,
       accessed: status.modified.nanoseconds, modified: status.modified.nanoseconds,
@@ -112,7 +113,8 @@ extension VersionsHandler: FuseHandler {
       return reply.fail(error)
     }
     for name in names {
-      let attributes = FuseAttributes(node: name.node, mode: name.isDirectory ? S_IFDIR : S_IFREG)
+      let attributes = FuseAttributes(
+        node: name.node, mode: Self.type(isDirectory: name.isDirectory))
       // Node 0: for the kernel this is no lookup.
       let entry = FuseEntry(node: 0, attributes: attributes, attributeTimeout: 0, nameTimeout: 0)
       let fits =

@@ -535,6 +535,13 @@ import Testing
     try have([file])
     #expect(try catalog.conflictCount() == 1)
     #expect(try catalog.local(file.id)?.record == file)
+    var kept = record(.random(), .file, "kept")
+    kept.conflicts = file.conflicts + [contentVersion(4)]
+    try fixture.folded([kept])
+    let expected = file.conflicts[0].size + kept.conflicts[1].size
+    #expect(try catalog.conflictBytes() == expected)
+    #expect(try catalog.conflictedItems() == [file.id, kept.id].sorted())
+    try fixture.folded([], removals: [kept.id])
     file.conflicts = []
     try fixture.folded([file])
     #expect(try catalog.conflictCount() == 0)

@@ -214,7 +214,7 @@ extension EndToEnd {
             lists.append(versions.map { "\($0.id) \($0.device) \($0.modified) \($0.size)" })
             #expect(versions.count == 2)
             for version in versions where version.isConflict { #expect(!version.hasLocalContents) }
-            let current = try #require(versions.first(where: \.isCurrent))
+            let current = try #require(versions.first { $0.isCurrent })
             let status = try await account.script(
               "attribute downloadingStatus \"\(account.documents(device))/d/file\"")
             #expect(current.hasLocalContents == (status == "current"))
@@ -253,6 +253,51 @@ extension EndToEnd {
         try await account.script(
           Self.names + "on b versions remove \"$B/d/file\" \"$LOSER\"; synced b a")
         #expect(try await account.status("a").containers.first?.totalBytes == sizes[0])
+      }
+    }
+
+    /// The device with the losing edit is killed at every step of settling the conflict. At each, the
+    /// loser is in the log or still here; afterwards both devices have it.
+    @Test func whatLosesOutlivesACrashAtEveryStep() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let deaths = try await account.script(
+          """
+          touch "$WORK/killed"
+          # Ends when the daemon is gone.
+          gone() { local pid; pid=$(cat "$ROOT/b/daemon.lock"); [ -z "$pid" ] || ! kill -0 "$pid" 2>/dev/null; }
+          versions() { cat "$1"/.ubiquity/versions/Documents/"$2"/* | sort | tr '\\n' ' '; }
+          for point in sync.folded content.name-synced sync.content-durable backend.written backend.named \
+            sync.uploaded sync.announcing sync.committed sync.acknowledged sync.staged sync.applied; do
+            echo base > "$A/$point"; synced a b; cat "$B/$point" > /dev/null
+            on a offline on >&2; on b offline on >&2
+            echo "loser-of-$point" > "$B/$point"; sleep 0.02; echo "winner-of-$point" > "$A/$point"
+            on a offline off >&2; synced a
+            kill -TERM "$(cat "$ROOT/b/daemon.lock")"; until_true 20 gone
+            UBIQUITYFS_FAULT=$point:1 on b mount "$CONTAINER" "$B_MOUNT" >&2 || true
+            on b offline off >&2 || true
+            if until_true 10 gone 2>&2; then
+              echo "$point"
+            else
+              kill -9 "$(cat "$ROOT/b/daemon.lock")"; until_true 20 gone
+            fi
+            umount -l "$B_MOUNT" 2>/dev/null || fusermount3 -uqz "$B_MOUNT" || true
+            synced a
+            versions "$A_MOUNT" "$point" | grep -q "loser-of-$point" ||
+              grep -rqs "loser-of-$point" "$ROOT/b/containers/$CONTAINER/content" ||
+              { echo "lost at $point" >&2; exit 1; }
+            on b offline off >&2
+            on b mount "$CONTAINER" "$B_MOUNT" >&2; synced b a b
+            for mount in "$A_MOUNT" "$B_MOUNT"; do
+              same "$(cat "$mount/Documents/$point")" "winner-of-$point"
+              same "$(versions "$mount" "$point")" "loser-of-$point winner-of-$point "
+            done
+            on b fsck | grep -q 'Problems: 0'
+          done
+          """, timeout: 400
+        ).split(separator: "\n")
+        #expect(deaths.count >= 8, "killed only at \(deaths)")
       }
     }
   }

@@ -21,7 +21,8 @@ import Testing
     #expect(try Set(bench.names(.mirror(.root))) == ["dir", "file"])
     let current = try bench.record(plain).content
     #expect(try bench.names(.mirror(plain)) == [current?.id.description])
-    #expect(try bench.lookup("dir", in: .mirror(.root))?.node == VersionNode.mirror(directory).number)
+    #expect(
+      try bench.lookup("dir", in: .mirror(.root))?.node == VersionNode.mirror(directory).number)
     #expect(try bench.lookup("dir", in: .mirror(.root))?.mode == 0o750)
     #expect(try bench.lookup("none", in: .mirror(.root)) == nil)
     #expect(try bench.lookup("versions", in: .hidden)?.node == VersionNode.mirror(.root).number)
@@ -58,13 +59,13 @@ import Testing
     #expect(try bench.names(.mirror(last), limit: 1).count == 2)
   }
 
-  @Test func openingBringsAVersionOnceForAll() throws {
+  @Test func openingBringsAVersionOnceForAll() async throws {
     let bench = try VersionsBench()
     let file = try bench.container.appear("file", Array("current".utf8))
     let loser = try bench.addConflict(to: file, "loser", seconds: 7)
     let node = try bench.node(loser, of: file)
-    let first = try bench.open(node)
-    let second = try bench.open(node)
+    let first = try await bench.open(node)
+    let second = try await bench.open(node)
     #expect(try bench.read(first) == "loser" && bench.read(second) == "loser")
     #expect(bench.fetcher.asked == 1)
     bench.versions.release(first)
@@ -72,34 +73,36 @@ import Testing
     #expect(throws: Errno.badFileDescriptor) { try bench.versions.file(first) }
     bench.versions.release(second)
     // It stays for a moment.
-    bench.versions.release(try bench.open(node))
+    bench.versions.release(try await bench.open(node))
     #expect(bench.fetcher.asked == 1)
   }
 
-  @Test func offlineIsSaidAtOnce() throws {
+  @Test func offlineIsSaidAtOnce() async throws {
     let bench = try VersionsBench()
     let file = try bench.container.appear("file", Array("current".utf8))
     let loser = try bench.addConflict(to: file, "loser", seconds: 7)
     let node = try bench.node(loser, of: file)
     bench.fetcher.fail(.offline)
-    #expect(throws: Errno.networkDown) { try bench.open(node) }
+    await #expect(throws: Errno.networkDown) { try await bench.open(node) }
     bench.fetcher.fail(nil)
-    #expect(try bench.read(bench.open(node)) == "loser")
+    #expect(try await bench.read(bench.open(node)) == "loser")
     bench.container.coordinator.setVersionFetcher(nil)
     let current = try #require(try bench.record(file).content)
-    #expect(throws: Errno.networkDown) { try bench.open(bench.node(current, of: file)) }
+    let whole = try bench.node(current, of: file)
+    await #expect(throws: Errno.networkDown) { try await bench.open(whole) }
   }
 
   /// What comes short is no content.
-  @Test func aShortVersionIsAnError() throws {
+  @Test func aShortVersionIsAnError() async throws {
     let bench = try VersionsBench()
     let file = try bench.container.appear("file", Array("current".utf8))
     let loser = try bench.addConflict(to: file, "loser", seconds: 7)
     bench.fetcher.offer("los", as: loser.id)
-    #expect(throws: Errno.ioError) { try bench.open(bench.node(loser, of: file)) }
+    let node = try bench.node(loser, of: file)
+    await #expect(throws: Errno.ioError) { try await bench.open(node) }
   }
 
-  @Test func theCurrentVersionIsACopyOfWhatIsHere() throws {
+  @Test func theCurrentVersionIsACopyOfWhatIsHere() async throws {
     let bench = try VersionsBench()
     let file = try bench.container.appear("file", Array("current".utf8))
     let current = try #require(try bench.record(file).content)
@@ -108,7 +111,7 @@ import Testing
     bench.container.system.release(handle)
     #expect(try bench.container.catalog.inode(file).content == .local)
     bench.fetcher.fail(.offline)
-    let version = try bench.open(bench.node(current, of: file))
+    let version = try await bench.open(bench.node(current, of: file))
     #expect(try bench.read(version) == "current")
     let writer = try bench.container.open(file, writing: true)
     try bench.container.write(writer, "CHANGED")
@@ -117,13 +120,13 @@ import Testing
     bench.versions.release(version)
   }
 
-  @Test func aVersionThatWasResolvedStaysToWhoHasItOpen() throws {
+  @Test func aVersionThatWasResolvedStaysToWhoHasItOpen() async throws {
     let bench = try VersionsBench()
     let file = try bench.container.appear("file", Array("current".utf8))
     let loser = try bench.addConflict(to: file, "loser", seconds: 7)
     let before = try bench.versions.status(.mirror(file)).modified
     let node = try bench.node(loser, of: file)
-    let handle = try bench.open(node)
+    let handle = try await bench.open(node)
     try bench.change(file) { $0.conflicts = [] }
     #expect(try bench.lookup(loser.id.description, in: .mirror(file)) == nil)
     #expect(try bench.names(.mirror(.root)) == [])
@@ -137,7 +140,7 @@ import Testing
     #expect(throws: Errno.staleNFSFileHandle) { try bench.versions.status(node) }
   }
 
-  @Test func whatIsGivenUpIsForgotten() throws {
+  @Test func whatIsGivenUpIsForgotten() async throws {
     let bench = try VersionsBench()
     let file = try bench.container.appear("file", Array("current".utf8))
     let loser = try bench.addConflict(to: file, "loser", seconds: 7)
@@ -150,12 +153,12 @@ import Testing
     let ticket = bench.versions.open(wait) { _ in Issue.record("it was given up") }
     ticket.cancel()
     bench.fetcher.letGo()
-    #expect(try bench.read(bench.open(node)) == "loser")
+    #expect(try await bench.read(bench.open(node)) == "loser")
   }
 }
 
 /// A container with a hidden directory, and versions that come from memory.
-private final class VersionsBench {
+private final class VersionsBench: Sendable {
   let container: Container
   let versions: VersionsDirectory
   let fetcher = VersionFetcher()
@@ -167,7 +170,8 @@ private final class VersionsBench {
   }
 
   func record(_ number: InodeNumber) throws -> ItemRecord {
-    try #require(try container.catalog.remote(container.catalog.inode(number).item))
+    let item = try container.catalog.inode(number).item
+    return try #require(try container.catalog.remote(item))
   }
 
   /// As another device's segment would.
@@ -213,18 +217,13 @@ private final class VersionsBench {
     return result.filter { $0 != "." && $0 != ".." }
   }
 
-  func open(_ node: VersionNode) throws -> UInt64 {
+  func open(_ node: VersionNode) async throws -> UInt64 {
     switch try versions.open(node) {
     case .opened(let handle): return handle
     case .wait(let wait):
-      let gate = Gate()
-      let outcome = Lock<Result<UInt64, Errno>?>(nil)
-      _ = versions.open(wait) { result in
-        outcome.withLock { $0 = result }
-        gate.open()
+      return try await withCheckedThrowingContinuation { done in
+        _ = versions.open(wait) { result in done.resume(with: result.mapError { $0 as any Error }) }
       }
-      gate.wait()
-      return try #require(outcome.withLock { $0 }).get()
     }
   }
 

@@ -61,7 +61,7 @@ private func noise(_ count: Int) -> [UInt8] {
 }
 
 /// Takes a number of packs, and then no more, nor segments: a backend whose disk is full.
-private final class ClosingStore: ObjectStore {
+final class ClosingStore: ObjectStore {
   private let store: any ObjectStore
   let packsLeft = Lock(Int.max)
 

@@ -67,7 +67,9 @@ final class VersionContents: Sendable {
     _ version: ContentVersion, of inode: InodeNumber, completion: @escaping Completion
   ) -> any FetchTicket {
     enum Step {
-      case ready(OpenFile), wait, load(UInt64)
+      case ready(OpenFile)
+      case wait
+      case load(UInt64)
     }
     let (waiter, step) = state.withLock { state -> (UInt64, Step) in
       let waiter = state.number()

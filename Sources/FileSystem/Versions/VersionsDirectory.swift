@@ -61,7 +61,8 @@ package final class VersionsDirectory: Sendable {
     case .mirror(let number):
       let directory = try shown(number)
       if directory.kind == .directory,
-        let found = try catalog.lookup(ItemName(checking: name), in: number), try isMirrored(found)
+        let found = try catalog.lookup(fileSystem.meaning(of: name, in: number), in: number),
+        try isMirrored(found)
       {
         return status(mirroring: found)
       }
