@@ -256,6 +256,36 @@ extension EndToEnd {
       }
     }
 
+    @Test func aPackagesVersionsAreTarFiles() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          mkdir -p "$A/p.pages/media"; echo 1 > "$A/p.pages/media/one"; echo 2 > "$A/p.pages/two"
+          synced a b
+          cat "$B/p.pages/media/one" "$B/p.pages/two" > /dev/null
+          on a offline on; on b offline on
+          echo 'by a' > "$A/p.pages/two"; sleep 0.05; echo 'by b' > "$B/p.pages/media/one"
+          on a offline off; on b offline off; synced a b a b
+          identify() { on b versions list "$B/p.pages" | awk -v kind="$1" '$1 == kind { print $2 }'; }
+          loser=$(identify conflict); current=$(identify current)
+          for mount in "$A_MOUNT" "$B_MOUNT"; do
+            same "$(ls "$mount/.ubiquity/versions/Documents/p.pages" | sort | tr '\\n' ' ')" \
+              "$(printf '%s\\n' "$loser" media | sort | tr '\\n' ' ')"
+            version=$mount/.ubiquity/versions/Documents/p.pages/$loser
+            same "$(stat -c %A "$version")" -r--r--r--
+            same "$(tar -xOf "$version" ./two 2>/dev/null || tar -xOf "$version" two)" 'by a'
+          done
+          exits 2 on a versions remove "$A/p.pages" "$current"
+          on a versions remove "$A/p.pages" "$loser"
+          synced a b
+          [ ! -e "$version" ]; same "$(attribute hasUnresolvedConflicts "$B/p.pages")" 0
+          same "$(cat "$B/p.pages/media/one")" 'by b'
+          """)
+      }
+    }
+
     /// The device with the losing edit is killed at every step of settling the conflict. At each, the
     /// loser is in the log or still here; afterwards both devices have it.
     @Test func whatLosesOutlivesACrashAtEveryStep() async throws {

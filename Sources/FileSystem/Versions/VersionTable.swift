@@ -15,7 +15,8 @@ struct KnownVersion: Sendable {
   init(_ version: ContentVersion, of inode: Inode) {
     self.inode = inode.number
     self.version = version
-    mode = inode.mode
+    // Of a package it is one file.
+    mode = inode.kind == .directory ? inode.mode & 0o666 : inode.mode
     owner = inode.owner
     group = inode.group
   }
