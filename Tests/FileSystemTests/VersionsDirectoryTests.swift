@@ -92,6 +92,31 @@ import Testing
     await #expect(throws: Errno.networkDown) { try await bench.open(whole) }
   }
 
+  @Test func manyVersionsComeAFewAtATime() async throws {
+    let bench = try VersionsBench()
+    let file = try bench.container.appear("file", Array("current".utf8))
+    var nodes: [(VersionNode, String)] = []
+    for index in 0..<30 {
+      let loser = try bench.addConflict(to: file, "loser \(index)", seconds: 7)
+      nodes.append((try bench.node(loser, of: file), "loser \(index)"))
+    }
+    bench.fetcher.hold()
+    let read = Task { [nodes] in
+      try await withThrowingTaskGroup(of: Bool.self) { group in
+        for (node, text) in nodes {
+          group.addTask { try await bench.read(bench.open(node)) == text }
+        }
+        return try await group.reduce(true) { $0 && $1 }
+      }
+    }
+    while bench.fetcher.asked < 8 { await Task.yield() }
+    for _ in 0..<1000 { await Task.yield() }
+    #expect(bench.fetcher.asked == 8)
+    bench.fetcher.letGo()
+    #expect(try await read.value)
+    #expect(bench.fetcher.asked == 30)
+  }
+
   /// What comes short is no content.
   @Test func aShortVersionIsAnError() async throws {
     let bench = try VersionsBench()

@@ -25,8 +25,16 @@ final class VersionContents: Sendable {
     var turn: UInt64 = 0
   }
 
+  private struct Load {
+    let version: ContentVersion
+    let inode: InodeNumber
+    let token: UInt64
+  }
+
   private struct State {
     var contents: [VersionID: Content] = [:]
+    var queue: [Load] = []
+    var running = 0
     var next: UInt64 = 1
 
     mutating func number() -> UInt64 {
@@ -42,6 +50,9 @@ final class VersionContents: Sendable {
 
     func cancel() { contents.cancel(waiter, of: version) }
   }
+
+  /// How many contents come at a time: each holds some chunks in memory.
+  private static let loadLimit = 8
 
   private let coordinator: ContainerCoordinator
   private let keeping: Duration
@@ -69,14 +80,15 @@ final class VersionContents: Sendable {
     enum Step {
       case ready(OpenFile)
       case wait
-      case load(UInt64)
+      case load
     }
     let (waiter, step) = state.withLock { state -> (UInt64, Step) in
       let waiter = state.number()
       guard var content = state.contents[version.id] else {
         let token = state.number()
         state.contents[version.id] = Content(token: token, waiters: [waiter: completion])
-        return (waiter, .load(token))
+        state.queue.append(Load(version: version, inode: inode, token: token))
+        return (waiter, .load)
       }
       defer { state.contents[version.id] = content }
       guard let file = content.file else {
@@ -89,7 +101,7 @@ final class VersionContents: Sendable {
     switch step {
     case .ready(let file): completion(.success(file))
     case .wait: break
-    case .load(let token): Task { await self.load(version, of: inode, token) }
+    case .load: startLoads()
     }
     return Ticket(contents: self, version: version.id, waiter: waiter)
   }
@@ -143,6 +155,21 @@ final class VersionContents: Sendable {
 
   // MARK: Loading
 
+  private func startLoads() {
+    while true {
+      let next = state.withLock { state -> Load? in
+        guard state.running < Self.loadLimit else { return nil }
+        let contents = state.contents
+        state.queue.removeAll { contents[$0.version.id]?.token != $0.token }
+        guard !state.queue.isEmpty else { return nil }
+        state.running += 1
+        return state.queue.removeFirst()
+      }
+      guard let next else { return }
+      Task { await self.load(next.version, of: next.inode, next.token) }
+    }
+  }
+
   private func load(_ version: ContentVersion, of inode: InodeNumber, _ token: UInt64) async {
     let file: OpenFile
     do throws(Errno) {
@@ -168,6 +195,7 @@ final class VersionContents: Sendable {
     if !isWanted { ticket.cancel() }
   }
 
+  /// The end of a load, once for each.
   private func finish(
     _ version: ContentVersion, _ token: UInt64, _ result: Result<OpenFile, Errno>
   ) {
@@ -177,6 +205,7 @@ final class VersionContents: Sendable {
       if size != version.size { result = .failure(.ioError) }
     }
     let waiters = state.withLock { state -> [Completion] in
+      state.running -= 1
       guard var content = state.contents[version.id], content.token == token else { return [] }
       let waiters = Array(content.waiters.values)
       content.waiters = [:]
@@ -190,6 +219,7 @@ final class VersionContents: Sendable {
       }
       return waiters
     }
+    startLoads()
     for waiter in waiters { waiter(result) }
   }
 
