@@ -100,9 +100,10 @@ soak-model: ## random sequences of system calls against the models, for MODEL_MI
 	$(SWIFT) build --build-tests
 	MODEL_MINUTES=$(MODEL_MINUTES) $(SWIFT) test --skip-build --filter sequencesGoOnForMinutes
 
-simulate: ## run a simulated life of several devices step by step (SEED=), or many (SIMULATION_RUNS=)
-	$(SWIFT) build --build-tests
-	@$(if $(SEED),SIMULATION_SEED=$(SEED)) $(SWIFT) test --skip-build --filter EngineSimulationTests
+simulate: ## simulated lives of devices: one told step by step (SEED=), SIMULATION_RUNS= many, or without end
+	$(SWIFT) build -c release --scratch-path .build/simulation --product EngineSimulation
+	@$(if $(SEED),SIMULATION_TRACE=1) .build/simulation/release/EngineSimulation \
+	  $(or $(SEED),$(SIMULATION_FIRST),1) $(if $(SEED),1,$(SIMULATION_RUNS))
 
 install: ## install the release binary, built if it is not there (PREFIX=, DESTDIR=, HELPERDIR=)
 	@test -x $(binary) || $(MAKE) setup build

@@ -10,6 +10,7 @@ package import SystemPackage
 ///     NAME[:COUNT]                 the process is killed when the place is reached the COUNTth time
 ///     NAME[:COUNT]:errno=ERRNO     the call after the place fails so, that once; ENOSPC, EIO, EDQUOT
 ///     list:FILE                    every place that is reached is written to FILE, a line each time
+///     observe                      `observer` is told of every place; for tests within the process
 ///
 /// `NAME` may be `*`: any place counts. Without the variable a place costs one load.
 /// `docs/testing.md` lists all names, and `Tests/check-fault-points` sees to it that it does.
@@ -18,6 +19,7 @@ package enum FaultPoint {
     case kill
     case fail(Int32)
     case list(String)
+    case observe
   }
 
   private struct Armed {
@@ -34,6 +36,7 @@ package enum FaultPoint {
       let path = parts.dropFirst().joined(separator: ":")
       return Lock(Armed(name: "*", left: 0, action: .list(path)))
     }
+    if name == "observe" { return Lock(Armed(name: "*", left: 0, action: .observe)) }
     var action = Action.kill
     if parts.count > 2 {
       guard let code = failures[parts[2]] else { return nil }
@@ -42,6 +45,9 @@ package enum FaultPoint {
     let count = parts.count > 1 ? Int(parts[1]) ?? 1 : 1
     return Lock(Armed(name: name, left: count, action: action))
   }()
+
+  /// Set before anything starts; called on the thread that reaches the place.
+  package nonisolated(unsafe) static var observer: (@Sendable (String) -> Void)?
 
   private static let failures: [String: Int32] = [
     "errno=ENOSPC": ENOSPC, "errno=EIO": EIO, "errno=EDQUOT": EDQUOT,
@@ -61,7 +67,15 @@ package enum FaultPoint {
   private static func pass(_ name: StaticString, _ armed: Lock<Armed>, isCall: Bool)
     -> Int32?
   {
-    armed.withLock { armed -> Int32? in
+    let isObserved = armed.withLock { armed -> Bool in
+      if case .observe = armed.action { return true }
+      return false
+    }
+    if isObserved {
+      observer?(String(describing: name))
+      return nil
+    }
+    return armed.withLock { armed -> Int32? in
       let text = String(describing: name)
       if case .list(let path) = armed.action {
         append("\(isCall ? "call" : "place") \(text)\n", to: path)
@@ -73,7 +87,7 @@ package enum FaultPoint {
       guard armed.left == 0 else { return nil }
       switch armed.action {
       case .fail(let code): return code
-      case .kill, .list:
+      case .kill, .list, .observe:
         kill(getpid(), SIGKILL)
         return nil
       }

@@ -1,5 +1,5 @@
-internal import Model
-internal import Platform
+package import Model
+package import Platform
 internal import SystemPackage
 
 /// A file's next chunks: plain bytes in memory that are lent until the next batch is asked for.
@@ -81,5 +81,15 @@ final class FileChunks: @unchecked Sendable {
       ChunkReference(id: keys.chunkID(named[index]), length: UInt32(named[index].count))
     }
     return ChunkBatch(references: references, bytes: pieces)
+  }
+}
+
+extension RemoteAccount {
+  /// What a content is called in this account. Nothing is sent. Blocks on the disk and the processor.
+  package func manifest(of file: OpenFile, size: UInt64) throws(RemoteError) -> Manifest {
+    let chunks = FileChunks(file: file, size: size, keys: keys, memory: UploadMemory())
+    var references: [ChunkReference] = []
+    while let batch = try chunks.next() { references += batch.references }
+    return Manifest(chunks: references)
   }
 }

@@ -24,6 +24,17 @@ package final class RemoteAccount: Sendable {
     keys = AccountKeys(master: master, account: description.account)
   }
 
+  private init(store: any ObjectStore, like other: RemoteAccount) {
+    self.store = store
+    format = other.format
+    keys = other.keys
+  }
+
+  /// The same account, opened already, by another way to its backend.
+  package func by(_ store: any ObjectStore) -> RemoteAccount {
+    RemoteAccount(store: store, like: self)
+  }
+
   /// Opens the account in `store`, or makes it. Two devices that make it at the same time get the
   /// same one, if their secret is the same.
   ///

@@ -1,6 +1,7 @@
 internal import Backend
 internal import Crypto
 package import Model
+internal import Platform
 internal import RecordFormat
 
 /// One segment of a container's log, verified.
@@ -222,6 +223,7 @@ package final class RemoteContainer: Sendable {
     } catch {
       throw RemoteError(error)
     }
+    if PlantedMistake.believesEveryPut.isPlanted { return true }
     do throws(StoreError) {
       return try await store.get(name, range: 0..<UInt64(limit) + 1) == bytes
     } catch {

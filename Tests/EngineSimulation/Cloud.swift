@@ -6,9 +6,17 @@ final class Cloud: @unchecked Sendable {
   struct Object {
     let bytes: [UInt8]
     let time: Int64
+
+    func bytes(_ range: Range<UInt64>?) -> [UInt8] {
+      guard let range else { return bytes }
+      let end = min(range.upperBound, UInt64(bytes.count))
+      return Array(bytes[Int(min(range.lowerBound, end))..<Int(end)])
+    }
   }
 
   private(set) var objects: [String: Object] = [:]
+  /// Every name, in the order of lists.
+  private var names: [String] = []
   private var listeners: [Int: (String) -> Void] = [:]
   private let scheduler: Scheduler
   var bug: PlantedBug?
@@ -29,13 +37,45 @@ final class Cloud: @unchecked Sendable {
   }
 
   func store(_ key: String, _ bytes: [UInt8]) {
-    objects[key] = Object(bytes: bytes, time: scheduler.now)
+    if objects.updateValue(Object(bytes: bytes, time: scheduler.now), forKey: key) == nil {
+      names.insert(key, at: place(of: key))
+    }
     tell(key)
   }
 
   func delete(_ key: String) {
-    objects[key] = nil
+    if objects.removeValue(forKey: key) != nil { names.remove(at: place(of: key)) }
     tell(key)
+  }
+
+  /// The first name that does not come before `key`.
+  private func place(of key: String) -> Int {
+    var low = 0
+    var high = names.count
+    while low < high {
+      let middle = (low + high) / 2
+      if keyPrecedes(names[middle], key) { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+
+  /// Names below `root`, without it.
+  func list(
+    _ root: String, _ prefix: String, after: String?, limit: Int, _ isShown: (Object) -> Bool
+  ) -> [String] {
+    let start = root + prefix
+    var index = place(of: start)
+    if let after { index = max(index, place(of: root + after)) }
+    var result: [String] = []
+    while index < names.count, result.count < limit, names[index].hasPrefix(start) {
+      let name = names[index]
+      index += 1
+      if let after, !keyPrecedes(root + after, name) { continue }
+      if let object = objects[name], isShown(object) {
+        result.append(String(name.dropFirst(root.count)))
+      }
+    }
+    return result
   }
 
   private func tell(_ key: String) {
@@ -54,6 +94,8 @@ struct Weather {
   /// In percent, and then it takes minutes.
   var stalls = 0
   var isDown = false
+  /// Calls that come twice, the second time late.
+  var repeats = 0
 
   static let fair = Weather()
 
@@ -67,6 +109,7 @@ struct Weather {
     result.longestDelay = Int64(random.number(1...2000)) * 1_000_000
     result.stalls = random.number(0...2)
     result.isDown = random.chance(10)
+    result.repeats = random.number(0...10)
     return result
   }
 }

@@ -15,7 +15,7 @@ import SystemPackage
 final class SkewedClock: WallClock, @unchecked Sendable {
   // Unchecked: the simulation has one thread.
   private let scheduler: Scheduler
-  private let skew: Int64
+  var skew: Int64
   /// 2026-01-01.
   private static let start: Int64 = 1_767_225_600_000_000_000
 
@@ -39,15 +39,16 @@ final class DeviceLife: @unchecked Sendable {
   let fileSystem: ContainerFileSystem
   let sync: ContainerSync
   let store: FaultyStore
+  let account: SimulatedAccount
   let offline = OfflineSwitch()
 
   static let container = try! ContainerID("iCloud.org.example.simulation")
 
   init(
-    owner: Int, directory: String, device: Model.DeviceID, name: String, seed: UInt64,
-    clock: SkewedClock, cloud: Cloud, secret: AccountSecret, scheduler: Scheduler,
-    settings: SyncSettings, count: @escaping (String) -> Void
+    owner: Int, directory: String, device: Model.DeviceID, name: String, clock: SkewedClock,
+    account: SimulatedAccount, opensAccount: Bool, world: World, settings: SyncSettings
   ) throws {
+    let scheduler = world.scheduler
     self.owner = owner
     self.directory = directory
     self.clock = clock
@@ -69,7 +70,12 @@ final class DeviceLife: @unchecked Sendable {
     coordinator = ContainerCoordinator(
       container: Self.container, catalog: catalog, content: content)
     fileSystem = ContainerFileSystem(coordinator: coordinator, clock: clock)
-    store = FaultyStore(cloud, scheduler, name: name, owner: owner, seed: seed, count: count)
+    self.account = account
+    store = FaultyStore(
+      world.cloud, scheduler, name: name, prefix: account.prefix, owner: owner, seed: world.seed,
+      count: world.count)
+    let (opened, secret) = (account.opened, account.secret)
+    let incarnation = account.container.incarnation
     let offline = offline
     let way = GatedStore(RetryingStore(store), offline: offline)
     var logger = Logger(label: name)
@@ -77,6 +83,9 @@ final class DeviceLife: @unchecked Sendable {
     sync = ContainerSync(
       coordinator: coordinator,
       link: RemoteLink(isOffline: { offline.isOffline }) { () async throws(RemoteError) in
+        guard opensAccount else {
+          return opened.by(way).container(Self.container, incarnation: incarnation)
+        }
         let account = try await RemoteAccount.open(
           store: way, secret: secret, createIfMissing: true)
         return try await account.createContainer(
@@ -106,17 +115,36 @@ final class DeviceLife: @unchecked Sendable {
     return result
   }
 
-  /// The lengths of an item's conflict versions, as far as this device knows.
-  func conflicts(of inode: Catalog.Inode) -> [UInt64] {
-    let versions = ((try? catalog.remote(inode.item)) ?? nil)?.conflicts ?? []
-    guard inode.kind == .directory else { return versions.map(\.size) }
-    // Of a package: a file in its archive is some of the chunks, one after another.
-    return versions.flatMap { version in
-      let lengths = version.manifest?.chunks.map { UInt64($0.length) } ?? []
-      return lengths.indices.flatMap { start in
-        (start..<min(start + 8, lengths.count)).map { lengths[start...$0].reduce(0, +) }
+  /// An item's conflict versions, as far as this device knows.
+  func conflicts(of inode: Catalog.Inode) -> [ContentVersion] {
+    ((try? catalog.remote(inode.item)) ?? nil)?.conflicts ?? []
+  }
+
+  /// The contents that conflict versions hold. That of a package is an archive of its directory: a file in
+  /// it is some of the chunks, one after another.
+  func keptInConflicts(of inode: Catalog.Inode) -> [Manifest] {
+    let manifests = conflicts(of: inode).compactMap(\.manifest)
+    guard inode.kind == .directory else { return manifests }
+    return manifests.flatMap { manifest in
+      let chunks = manifest.chunks
+      return chunks.indices.flatMap { start in
+        (start..<min(start + 16, chunks.count)).map { Manifest(chunks: Array(chunks[start...$0])) }
       }
     }
+  }
+
+  /// The content that a file shows; nil for one that has none here yet, or nowhere.
+  func shown(_ inode: Catalog.Inode) throws -> Manifest? {
+    guard inode.size > 0 else { return .empty }
+    if inode.version != nil { return try catalog.shownContent(of: inode.number)?.manifest }
+    return try stored(inode)
+  }
+
+  /// What the bytes of a file that is here make.
+  func stored(_ inode: Catalog.Inode) throws -> Manifest? {
+    guard let key = inode.contentKey, content.exists(key) else { return nil }
+    let file = try content.open(key, writable: false)
+    return try account.opened.manifest(of: file, size: try file.length())
   }
 }
 

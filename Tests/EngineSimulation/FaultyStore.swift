@@ -7,19 +7,23 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
   private let cloud: Cloud
   private let scheduler: Scheduler
   private let name: String
+  private let prefix: String
   private let owner: Int
   private let count: (String) -> Void
   private var random: SeededGenerator
   private var listeners: [(prefix: String, continuation: AsyncStream<Void>.Continuation)] = []
   var weather = Weather.fair
+  /// How many are under way.
+  private(set) var calls = 0
 
   /// What is younger than this may not be shown yet.
   private static let staleness: Int64 = 20_000_000_000
 
   init(
-    _ cloud: Cloud, _ scheduler: Scheduler, name: String, owner: Int, seed: UInt64,
-    count: @escaping (String) -> Void
+    _ cloud: Cloud, _ scheduler: Scheduler, name: String, prefix: String, owner: Int,
+    seed: UInt64, count: @escaping (String) -> Void
   ) {
+    self.prefix = prefix
     self.count = count
     self.cloud = cloud
     self.scheduler = scheduler
@@ -33,36 +37,42 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
     try await call("get", key) { () throws(StoreError) in
-      guard let object = cloud.objects[key], !isHidden(object, hides()) else {
+      guard let object = cloud.objects[prefix + key], !isHidden(object, hides()) else {
         throw .notFound(key)
       }
-      guard let range else { return object.bytes }
-      let end = min(range.upperBound, UInt64(object.bytes.count))
-      return Array(object.bytes[Int(min(range.lowerBound, end))..<Int(end)])
+      return object.bytes(range)
     }
   }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    try await call("put \(bytes.count)", key) { cloud.putIfAbsent(key, bytes) }
+    let key = prefix + key
+    return try await call("put \(bytes.count)", key) {
+      let isFirst = cloud.putIfAbsent(key, bytes)
+      // What a network repeats may come when much has happened since.
+      if random.chance(weather.repeats) {
+        count("store put repeated")
+        let delay = Int64.random(in: 1...60_000_000_000, using: &random)
+        scheduler.call(Scheduler.nobody, after: delay) { [cloud] in
+          _ = cloud.putIfAbsent(key, bytes)
+        }
+      }
+      return isFirst
+    }
   }
 
   func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await call("replace", key) { cloud.store(key, bytes) }
+    try await call("replace", key) { cloud.store(prefix + key, bytes) }
   }
 
   func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
     try await call("list", prefix) {
       let hides = hides()
-      let found = cloud.objects.filter { key, object in
-        key.hasPrefix(prefix) && (after.map { keyPrecedes($0, key) } ?? true)
-          && !isHidden(object, hides)
-      }
-      return Array(found.keys.sorted(by: keyPrecedes).prefix(max(0, limit)))
+      return cloud.list(self.prefix, prefix, after: after, limit: limit) { !isHidden($0, hides) }
     }
   }
 
   func delete(_ key: String) async throws(StoreError) {
-    try await call("delete", key) { cloud.delete(key) }
+    try await call("delete", key) { cloud.delete(prefix + key) }
   }
 
   func news(prefix: String) -> AsyncStream<Void> {
@@ -89,6 +99,8 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
     _ what: String, _ key: String, _ body: () throws(StoreError) -> Answer
   ) async throws(StoreError) -> Answer {
     try StoreKey.checkPrefix(key)
+    calls += 1
+    defer { calls -= 1 }
     await wait()
     if weather.isDown || random.chance(weather.failsBefore) {
       scheduler.note("\(name) \(what) \(key): failed")
@@ -128,7 +140,8 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
     guard !weather.isDown, !random.chance(weather.losesNews) else { return }
     let delay = Int64.random(in: 0...max(1, weather.longestDelay), using: &random)
     scheduler.call(owner, after: delay) { [weak self] in
-      for listener in self?.listeners ?? [] where key.hasPrefix(listener.prefix) {
+      guard let self else { return }
+      for listener in listeners where key.hasPrefix(prefix + listener.prefix) {
         listener.continuation.yield()
       }
     }

@@ -1,43 +1,115 @@
-/// What devices wrote, and what became of it.
+import Model
+
+/// What the devices of an account wrote, and what became of it.
 ///
-/// No two contents of a run have the same length, so that one is known by it even where its bytes are
-/// not: on a device that has a placeholder only.
+/// A content is known by its manifest, which names its bytes: so it is known too where there is only a
+/// placeholder. No two contents are the same, since each has a number of its own in its bytes.
 final class Ledger {
-  private(set) var contents: [UInt64: [UInt8]] = [:]
-  /// The file was closed without an error: from here on it must not be lost.
-  private(set) var acknowledged: [UInt64: String] = [:]
+  /// Hashes of all bytes that a file ever had after a call of a program.
+  private(set) var contents: Set<Int> = []
+  /// The file was closed without an error: from here on its content must not be lost.
+  private(set) var acknowledged: [Manifest: String] = [:]
   /// A device that showed it wrote over it or removed it.
-  private(set) var superseded: Set<UInt64> = []
+  private(set) var superseded: Set<Manifest> = []
+  private var unsent: Set<VersionID> = []
+  private var removed: Set<ItemID> = []
+  /// All that attributes were ever given: a directory that is made on two devices at once becomes one
+  /// item, with what both had.
+  private(set) var values: Set<[UInt8]> = []
+  private(set) var attributes: [AttributeKey: Values] = [:]
+  private var number: UInt64 = 0
   private var random: SeededGenerator
-  private var taken: Set<UInt64> = [0]
+
+  struct AttributeKey: Hashable, Comparable {
+    let item: ItemID
+    let name: String
+
+    static func < (left: Self, right: Self) -> Bool {
+      left.item == right.item ? left.name < right.name : left.item < right.item
+    }
+  }
+
+  struct Values {
+    var set: Set<[UInt8]> = []
+    /// Somebody took it away, or the item with it: it may be missing.
+    var mayBeMissing = false
+  }
 
   init(seed: UInt64) { random = SeededGenerator(seed: seed, stream: 2) }
 
-  /// A length that no content had, from `range`, mostly a short one.
-  func length(in range: ClosedRange<UInt64>) -> UInt64? {
-    for _ in 0..<50 {
-      let top =
-        random.chance(85) ? min(range.upperBound, range.lowerBound + 4000) : range.upperBound
-      let length = UInt64.random(in: range.lowerBound...top, using: &random)
-      if taken.insert(length).inserted { return length }
-    }
-    return nil
+  // MARK: Contents
+
+  /// Mostly short; now and then of several chunks.
+  func length(moreThan least: Int = 0) -> Int {
+    let range =
+      switch random.number(0...199) {
+      case 0..<190: 1...3000
+      case 190..<199: 3000...60_000
+      default: 400_000...1_500_000
+      }
+    return least + random.number(range)
   }
 
-  /// Bytes that no other content has.
+  /// Bytes that no other content has: they begin with a number of their own.
   func bytes(count: Int) -> [UInt8] {
-    var word = random.next()
-    return (0..<count).map { index in
-      if index & 255 == 0 { word = random.next() }
-      return UInt8(truncatingIfNeeded: word >> UInt64(index & 55))
+    number += 1
+    var result: [UInt8] = []
+    result.reserveCapacity(count + 8)
+    withUnsafeBytes(of: number.bigEndian) { result += $0 }
+    while result.count < count {
+      withUnsafeBytes(of: random.next()) { result += $0 }
     }
+    // Of one that is too short for its number the end has to be enough.
+    return Array(result.count > count && count < 8 ? result.suffix(count) : result.prefix(count))
   }
 
-  func register(_ bytes: [UInt8]) { contents[UInt64(bytes.count)] = bytes }
+  func register(_ bytes: [UInt8]) { contents.insert(Self.hash(bytes)) }
 
-  func acknowledge(_ length: UInt64, by device: String) {
-    if length > 0 { acknowledged[length] = device }
+  func knows(_ bytes: [UInt8]) -> Bool { bytes.isEmpty || contents.contains(Self.hash(bytes)) }
+
+  private static func hash(_ bytes: [UInt8]) -> Int {
+    var hasher = Hasher()
+    bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+    return hasher.finalize()
   }
 
-  func supersede(_ length: UInt64) { superseded.insert(length) }
+  /// For people.
+  static func name(of content: Manifest) -> String {
+    "\(content.size) bytes \(content.chunks.first.map { Hex.encode($0.id.bytes.prefix(4)) } ?? "-")"
+  }
+
+  func acknowledge(_ content: Manifest, by device: String) {
+    if content != .empty { acknowledged[content] = device }
+  }
+
+  func supersede(_ content: Manifest) { superseded.insert(content) }
+
+  /// One that was announced and not sent yet: whose bytes it has is known later.
+  func supersede(_ version: ContentVersion) {
+    if let content = version.manifest { supersede(content) } else { unsent.insert(version.id) }
+  }
+
+  /// A version turned out to be this content.
+  func learn(_ version: VersionID, _ content: Manifest) {
+    if unsent.contains(version) { supersede(content) }
+  }
+
+  // MARK: Attributes
+
+  func setAttribute(_ key: AttributeKey, _ value: [UInt8]) {
+    attributes[key, default: Values()].set.insert(value)
+    values.insert(value)
+  }
+
+  func removeAttribute(_ key: AttributeKey) {
+    attributes[key, default: Values()].mayBeMissing = true
+  }
+
+  /// Who removes an item does away with what it has, and with what others give it who do not know yet:
+  /// only a content that they write brings it back, as they have it.
+  func removeAttributes(of item: ItemID) { removed.insert(item) }
+
+  func mayMiss(_ key: AttributeKey) -> Bool {
+    removed.contains(key.item) || attributes[key]?.mayBeMissing ?? true
+  }
 }

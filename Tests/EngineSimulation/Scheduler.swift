@@ -28,7 +28,13 @@ final class Scheduler {
   private var random: SeededGenerator
   private var nextNumber: UInt64 = 0
   private var dead: Set<Int> = []
-  private(set) var owner = Scheduler.nobody
+  private(set) var owner = Scheduler.nobody {
+    didSet { if owner != oldValue { simulation_set_skew(skew(owner)) } }
+  }
+  /// By how much an owner's clock of day is wrong.
+  var skew: (Int) -> Int64 = { _ in 0 }
+  /// Called between two pieces, once; for what cannot be done within one.
+  var afterPiece: (() -> Void)?
   /// Nanoseconds; clocks of machines do not begin at 0 either.
   private(set) var now: Int64 = 1_000_000_000_000
   /// How many pieces were run.
@@ -45,6 +51,7 @@ final class Scheduler {
     current = scheduler
     simulation_set_seed(seed)
     simulation_set_time(scheduler.now)
+    simulation_set_skew(0)
     simulation_begin { item, time in Scheduler.current.add(.item(item), at: time) }
     return scheduler
   }
@@ -55,6 +62,12 @@ final class Scheduler {
     guard !dead.contains(owner) else { return }
     nextNumber += 1
     let piece = Piece(number: nextNumber, owner: owner, work: work)
+    var time = time
+    // Whatever a machine does takes it a while at times.
+    if time <= now, owner != Self.nobody, random.chance(2) {
+      let longest: Int64 = random.chance(10) ? 1_000_000_000 : 20_000_000
+      time = now + Int64.random(in: 1...longest, using: &random)
+    }
     guard time > now else { return ready.append(piece) }
     var low = 0
     var high = timers.count
@@ -74,7 +87,10 @@ final class Scheduler {
   func perform<Result>(_ owner: Int, _ body: () throws -> Result) rethrows -> Result {
     let former = self.owner
     self.owner = owner
-    defer { self.owner = former }
+    defer {
+      self.owner = former
+      if former == Self.nobody { finishPiece() }
+    }
     return try body()
   }
 
@@ -109,7 +125,14 @@ final class Scheduler {
     case .call(let body): body()
     }
     owner = Self.nobody
+    finishPiece()
     return true
+  }
+
+  private func finishPiece() {
+    guard let call = afterPiece else { return }
+    afterPiece = nil
+    call()
   }
 
   /// Runs what there is for so long; then it is so much later.

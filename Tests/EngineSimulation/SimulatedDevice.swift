@@ -1,10 +1,18 @@
-import Foundation
+import CSimulation
 import Glibc
 import Model
+import Platform
 import RemoteStore
 import SyncEngine
+import SystemPackage
 
 extension CompactionPolicy {
+  fileprivate static var never: CompactionPolicy {
+    var policy = CompactionPolicy()
+    policy.interval = .seconds(100 * 365 * 86_400)
+    return policy
+  }
+
   /// So that every run compacts again and again, and devices are away for longer than the log reaches.
   fileprivate static var restless: CompactionPolicy {
     let second = Int64(1_000_000_000)
@@ -32,6 +40,7 @@ final class SimulatedDevice: @unchecked Sendable {
   let name: String
   let index: Int
   let world: World
+  let account: SimulatedAccount
   let clock: SkewedClock
   let id: Model.DeviceID
   private let settings: SyncSettings
@@ -41,34 +50,73 @@ final class SimulatedDevice: @unchecked Sendable {
   var isWorking = false
   private var lives = 0
   private var isStopping = false
+  /// The places where it can crash that are to be passed before it does; nil for never.
+  private var placesLeft: Int?
+  /// What its files held when it was to crash, in the midst of a piece. That piece goes on to its end,
+  /// and nothing of it counts any more.
+  private var remains: String?
+  /// Lives that ended in a crash. Their tasks stay where they are for ever, and they with them: nothing
+  /// of them may run any more, not even what frees them.
+  private var dead: [DeviceLife] = []
   var random: SeededGenerator
 
-  init(index: Int, world: World) throws {
+  private static let day: Int64 = 86_400_000_000_000
+
+  init(index: Int, account: SimulatedAccount, world: World) throws {
     self.index = index
+    self.account = account
     self.world = world
     name = "device \(index)"
     random = SeededGenerator(seed: world.seed, stream: 10 + UInt64(index))
     id = .random(using: &random)
-    let day: Int64 = 86_400_000_000_000
-    clock = SkewedClock(world.scheduler, skew: Int64.random(in: -5 * day...5 * day, using: &random))
+    clock = SkewedClock(world.scheduler, skew: Self.anySkew(&random))
+    let poll = Duration.seconds([60, 300, 900][random.number(0...2)])
+    let keepRemovedDays = [0, 30][random.number(0...1)]
     settings = SyncSettings(
-      poll: .seconds([20, 60, 300][random.number(0...2)]),
-      keepRemovedDays: [0, 30][random.number(0...1)], compaction: .restless)
+      poll: poll, keepRemovedDays: keepRemovedDays,
+      compaction: world.compacts ? .restless : .never)
     directory = "\(world.directory)/\(index)-0"
+    try Self.prepare(directory)
     try start()
   }
 
-  var isUp: Bool { life != nil && !isStopping }
+  private static func anySkew(_ random: inout SeededGenerator) -> Int64 {
+    Int64.random(in: -5 * day...5 * day, using: &random)
+  }
+
+  /// The redo journal is to find bytes that it need not write.
+  private static func prepare(_ directory: String) throws {
+    try Files.makeDirectories(directory)
+    for name in ["a", "b"] {
+      let file = try OpenFile.open(
+        "\(directory)/catalog.sqlite-redo-\(name)", flags: O_RDWR | O_CREAT)
+      try file.truncate(to: 4 << 20)
+    }
+  }
+
+  var isUp: Bool { life != nil && !isStopping && remains == nil }
+
+  /// Whether what it did up to now is what its next life finds.
+  var isIntact: Bool { remains == nil }
+
+  /// The first owner of its pieces; each life has a number of its own.
+  private var owner: Int { (index + 1) * 1000 + lives }
+
+  static func index(of owner: Int) -> Int? { owner >= 1000 ? owner / 1000 - 1 : nil }
+
+  func setClock() {
+    clock.skew = Self.anySkew(&random)
+    world.scheduler.note("\(name) has another time")
+  }
 
   func start() throws {
     lives += 1
-    let owner = (index + 1) * 1000 + lives
     world.scheduler.note("\(name) starts")
+    world.joins(self)
     try world.scheduler.perform(owner) {
       let life = try DeviceLife(
-        owner: owner, directory: directory, device: id, name: name, seed: world.seed,
-        clock: clock, cloud: world.cloud, secret: world.secret, scheduler: world.scheduler,
-        settings: settings, count: world.count)
+        owner: owner, directory: directory, device: id, name: name, clock: clock,
+        account: account, opensAccount: world.opensAccounts, world: world, settings: settings)
       self.life = life
       isWorking = false
       isStopping = false
@@ -89,46 +137,67 @@ final class SimulatedDevice: @unchecked Sendable {
         await life.sync.stop()
         do { try life.catalog.close() } catch { world.report("\(name) cannot close: \(error)") }
         world.scheduler.note("\(name) stopped")
+        // What is left of it now has nothing to do with the next life.
+        guard self.life === life else { return }
         self.life = nil
         self.isStopping = false
       }
     }
   }
 
-  /// Ends the life between two steps. What its files hold at this moment is what the next one finds:
-  /// a copy, since this process still has the old ones open.
+  // MARK: Crashes
+
+  /// Ends the life between two pieces.
   func crash() throws {
-    guard let life else { return }
-    world.scheduler.note("\(name) crashes")
+    guard life != nil, remains == nil else { return }
     world.count("crash \(isWorking ? "at work" : "idle")")
-    world.scheduler.kill(life.owner)
-    world.cloud.forget(life.owner)
-    let next = "\(world.directory)/\(index)-\(lives)"
-    try FileManager.default.copyItem(atPath: directory, toPath: next)
-    try Self.copyTimes(from: directory, to: next)
-    if world.bug == .losesJournal {
-      for file in try FileManager.default.contentsOfDirectory(atPath: next)
-      where file.contains("-redo-") {
-        try FileManager.default.removeItem(atPath: "\(next)/\(file)")
-      }
-    }
-    // For its descriptors: its tasks stay where they are for ever, and hold it.
-    try? life.catalog.close()
-    try FileManager.default.removeItem(atPath: directory)
-    directory = next
-    self.life = nil
-    isStopping = false
+    try snapshot()
+    bury()
   }
 
-  /// A start after a crash goes by the times of content files.
-  private static func copyTimes(from old: String, to new: String) throws {
-    let content = "/content"
-    for path in FileManager.default.enumerator(atPath: old + content) ?? .init() {
-      guard let path = path as? String else { continue }
-      var status = stat()
-      guard stat("\(old)\(content)/\(path)", &status) == 0 else { continue }
-      let times = [status.st_atim, status.st_mtim]
-      utimensat(AT_FDCWD, "\(new)\(content)/\(path)", times, 0)
+  /// Ends the life at one of the next places that are named as fault points.
+  func crash(afterPlaces count: Int) { placesLeft = count }
+
+  func crashesNoMore() { placesLeft = nil }
+
+  /// It passes such a place.
+  func reached(_ place: String) {
+    guard remains == nil, let left = placesLeft else { return }
+    placesLeft = left > 0 ? left - 1 : nil
+    guard left == 0 else { return }
+    world.count("crash at \(place)")
+    world.scheduler.note("\(name) crashes at \(place)")
+    do { try snapshot() } catch { world.report("\(name) cannot crash: \(error)") }
+    world.scheduler.afterPiece = { [self] in bury() }
+  }
+
+  /// What its files hold at this moment is what the next life finds: a copy, since this process still
+  /// has the old ones open.
+  private func snapshot() throws {
+    let next = "\(world.directory)/\(index)-\(lives)"
+    guard simulation_copy(directory, next) == 0 else { throw Errno.current }
+    remains = next
+    guard world.bug == .losesJournal else { return }
+    for name in try Files.names(in: next) where name.contains("-redo-") {
+      try Files.remove("\(next)/\(name)")
     }
   }
+
+  private func bury() {
+    guard let next = remains else { return }
+    world.scheduler.note("\(name) crashed")
+    world.scheduler.kill(owner)
+    world.cloud.forget(owner)
+    if let life { dead.append(life) }
+    life = nil
+    if simulation_remove(directory) != 0 { world.report("\(directory) cannot be removed") }
+    directory = next
+    remains = nil
+    placesLeft = nil
+    isStopping = false
+  }
+}
+
+extension Errno {
+  static var current: Errno { Errno(rawValue: errno) }
 }

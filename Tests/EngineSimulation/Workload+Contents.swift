@@ -7,44 +7,79 @@ import SystemPackage
 
 /// Writing and reading, as programs do: an open, calls on it with time between them, a close.
 extension SimulatedDevice {
-  /// Chunks are cut from half a MiB on.
-  private static let longest: UInt64 = 1_500_000
+  private static let caller = Caller(user: 0, group: 0)
 
   func save(_ name: ItemName, in folder: InodeNumber, _ life: DeviceLife) async throws {
-    let length = world.ledger.length(in: 1...Self.longest)
     if let found = try life.catalog.lookup(name, in: folder), found.kind == .file {
-      supersede(found, life, alsoConflicts: false)
+      try supersede(found, life, alsoConflicts: false)
     }
     let (status, open) = try life.fileSystem.create(
-      name.bytes, in: folder, permissions: 0o644,
-      OpenMode(canWrite: true, truncates: true), caller: Caller(user: 0, group: 0))
+      name.bytes, in: folder, permissions: 0o644, OpenMode(canWrite: true, truncates: true),
+      caller: Self.caller)
     let number = status.inode.number
     defer { if self.life === life { life.fileSystem.forget(number, count: 1) } }
     try await write(open.handle, number, life) { file in
-      guard let length else { return }
-      try await self.fill(file, open.handle, to: length, life)
+      try await self.fill(
+        file, open.handle, with: self.ledger.bytes(count: self.ledger.length()), life)
     }
   }
 
-  /// Makes an existing file longer or shorter.
-  func edit(_ number: InodeNumber, cuts: Bool, _ life: DeviceLife) async throws {
-    let open = try life.fileSystem.open(
-      number, OpenMode(canWrite: true), caller: Caller(user: 0, group: 0))
+  private var ledger: Ledger { account.ledger }
+
+  /// In one piece or in two with the file open between them.
+  private func fill(_ file: OpenFile, _ handle: UInt64, with bytes: [UInt8], _ life: DeviceLife)
+    async throws
+  {
+    if bytes.count > 1, random.chance(30) {
+      let half = random.number(1...bytes.count - 1)
+      try put(bytes[..<half], at: 0, file, handle, life)
+      try await pause(life)
+      try put(bytes[half...], at: half, file, handle, life)
+    } else {
+      try put(bytes[...], at: 0, file, handle, life)
+    }
+  }
+
+  /// Makes an existing file longer.
+  func append(_ number: InodeNumber, _ life: DeviceLife) async throws {
+    try await edit(number, life) { file, handle, old in
+      // So far from its end nothing was written: the old content's end is not the new one's.
+      let more = self.ledger.bytes(count: self.ledger.length(moreThan: 8))
+      try self.put(more[...], at: old.count, file, handle, life)
+    }
+  }
+
+  /// Makes it shorter, with an end of its own so that it is no content that there was.
+  func cut(_ number: InodeNumber, _ life: DeviceLife) async throws {
+    try await edit(number, life) { file, handle, old in
+      guard old.count > 16 else { return }
+      let length = self.random.number(8...old.count - 1)
+      try file.truncate(to: UInt64(length))
+      try self.note(file, handle, life)
+      try self.put(self.ledger.bytes(count: 8)[...], at: length - 8, file, handle, life)
+    }
+  }
+
+  /// Other bytes in the midst of it, and nothing else: neither its length nor its place changes.
+  func overwrite(_ number: InodeNumber, _ life: DeviceLife) async throws {
+    try await edit(number, life) { file, handle, old in
+      guard old.count >= 8 else { return }
+      let start = self.random.number(0...old.count - 8)
+      let most = min(old.count - start, 5000)
+      let bytes = self.ledger.bytes(count: self.random.number(8...most))
+      try self.put(bytes[...], at: start, file, handle, life)
+    }
+  }
+
+  private func edit(
+    _ number: InodeNumber, _ life: DeviceLife,
+    _ body: @escaping (OpenFile, UInt64, [UInt8]) throws -> Void
+  ) async throws {
+    let open = try life.fileSystem.open(number, OpenMode(canWrite: true), caller: Self.caller)
     try await write(open.handle, number, life) { file in
-      let inode = try life.catalog.inode(number)
-      self.supersede(inode, life, alsoConflicts: false)
-      if cuts {
-        guard inode.size > 1, let length = self.world.ledger.length(in: 1...inode.size - 1) else {
-          return
-        }
-        self.world.ledger.register(try file.read(count: Int(length), at: 0))
-        try file.truncate(to: length)
-        try self.note(file, open.handle, life)
-      } else if let length = self.world.ledger.length(
-        in: inode.size + 1...inode.size + Self.longest)
-      {
-        try await self.fill(file, open.handle, to: length, life)
-      }
+      try self.supersede(try life.catalog.inode(number), life, alsoConflicts: false)
+      let old = try file.read(count: Int(try file.length()), at: 0)
+      try body(file, open.handle, old)
     }
   }
 
@@ -60,54 +95,37 @@ extension SimulatedDevice {
     }
     try await pause(life)
     while true {
-      switch try life.fileSystem.prepareWrite(handle, caller: Caller(user: 0, group: 0)) {
+      switch try life.fileSystem.prepareWrite(handle, caller: Self.caller) {
       case .wait(let wait): try await fetch(wait, life)
       case .done(let file):
         try await body(file)
         try await pause(life)
+        if random.chance(20) { try life.fileSystem.synchronize(handle, dataOnly: false) }
         try life.fileSystem.flush(handle)
         let inode = try life.catalog.inode(number)
         if inode.isOrphan {
           world.report("\(name): a file has lost its name while it was written to")
         }
-        world.scheduler.note("\(name) closes inode \(number), \(inode.size) bytes")
-        world.ledger.acknowledge(inode.size, by: name)
+        let content = try account.opened.manifest(of: file, size: try file.length())
+        world.scheduler.note("\(name) closes \(inode.item), now \(Ledger.name(of: content))")
+        if isIntact { ledger.acknowledge(content, by: name) }
         return
       }
     }
   }
 
-  /// In one piece or in two with the file open between them.
-  private func fill(_ file: OpenFile, _ handle: UInt64, to length: UInt64, _ life: DeviceLife)
-    async throws
-  {
-    var bytes = try file.read(count: Int(try file.length()), at: 0)
-    if random.chance(30), length > UInt64(bytes.count) + 1,
-      let half = world.ledger.length(in: UInt64(bytes.count) + 1...length - 1)
-    {
-      bytes += world.ledger.bytes(count: Int(half) - bytes.count)
-      try put(bytes, file, handle, life)
-      try await pause(life)
-    }
-    bytes += world.ledger.bytes(count: Int(length) - bytes.count)
-    try put(bytes, file, handle, life)
-  }
-
-  private func put(_ bytes: [UInt8], _ file: OpenFile, _ handle: UInt64, _ life: DeviceLife) throws
-  {
-    let old = Int(try file.length())
-    world.ledger.register(bytes)
-    try file.write(Array(bytes[old...]), at: UInt64(old))
+  private func put(
+    _ bytes: ArraySlice<UInt8>, at offset: Int, _ file: OpenFile, _ handle: UInt64,
+    _ life: DeviceLife
+  ) throws {
+    try file.write(Array(bytes), at: UInt64(offset))
     try note(file, handle, life)
   }
 
   private func note(_ file: OpenFile, _ handle: UInt64, _ life: DeviceLife) throws {
-    let length = try file.length()
-    world.scheduler.note("\(name) has written \(length) bytes")
-    // The kernel's clock is the machine's, wrong as it is.
-    let time = clock.nanoseconds()
-    let stamp = timespec(tv_sec: Int(time / 1_000_000_000), tv_nsec: Int(time % 1_000_000_000))
-    file.setTimes(stamp)
+    let content = try file.read(count: Int(try file.length()), at: 0)
+    ledger.register(content)
+    world.scheduler.note("\(name) has written \(content.count) bytes")
     if world.bug == .forgetsWrites, random.chance(20) { return }
     try life.fileSystem.noteWritten(handle, to: file)
   }
@@ -127,7 +145,7 @@ extension SimulatedDevice {
   /// Reads all of a file through one open: it has to be one content that somebody wrote.
   @discardableResult
   func read(_ number: InodeNumber, _ life: DeviceLife) async throws -> [UInt8] {
-    let open = try life.fileSystem.open(number, OpenMode(), caller: Caller(user: 0, group: 0))
+    let open = try life.fileSystem.open(number, OpenMode(), caller: Self.caller)
     defer { life.fileSystem.release(open.handle) }
     var bytes: [UInt8] = []
     while true {
@@ -141,10 +159,8 @@ extension SimulatedDevice {
         bytes += more.prefix(Int(size) - bytes.count)
       }
     }
-    if let known = world.ledger.contents[UInt64(bytes.count)], known != bytes {
-      world.report("\(name) reads \(bytes.count) bytes that nobody wrote")
-    } else if !bytes.isEmpty, world.ledger.contents[UInt64(bytes.count)] == nil {
-      world.report("\(name) reads \(bytes.count) bytes, of which there is no content")
+    if !ledger.knows(bytes) {
+      world.report("\(name) reads \(bytes.count) bytes of \(number) that nobody wrote")
     }
     return bytes
   }
@@ -157,8 +173,4 @@ extension SimulatedDevice {
     }
     try life.coordinator.evict(file.inode.number)
   }
-}
-
-extension OpenFile {
-  func setTimes(_ time: timespec) { _ = futimens(descriptor, [time, time]) }
 }

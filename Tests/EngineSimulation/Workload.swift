@@ -9,14 +9,13 @@ import SystemPackage
 /// What a user does with files, by the calls that the kernel would make. One thing at a time for each
 /// device; while it takes, the engine works on.
 extension SimulatedDevice {
-  private static let names = ["a", "b", "c", "d.txt", "e.txt", "f", "p.pages"]
-
   /// Begins something at random, unless the user is still at the last thing.
-  func act() {
+  func act() { act(.any(&random)) }
+
+  func act(_ action: Action) {
     guard isUp, !isWorking, let life else { return }
-    let action = Action.any(&random)
     isWorking = true
-    world.countAction()
+    world.countAct()
     world.scheduler.perform(life.owner) {
       Task {
         do {
@@ -42,133 +41,136 @@ extension SimulatedDevice {
   ]
 
   enum Action: CaseIterable {
-    case save, saveAgain, saveByRenaming, append, truncate, rename, renameTree, remove, removeTree
-    case makeDirectory, link, symbolicLink, attribute, mode, evict, read, resolve
+    case save, saveAgain, saveByRenaming, append, truncate, overwrite
+    case rename, renameTree, swap, changeCase, replaceKind, remove, removeTree
+    case makeDirectory, link, symbolicLink, attribute, removeAttribute, mode
+    case evict, evictTree, read, resolve, setClock
 
     private var weight: Int {
       switch self {
       case .save: 6
-      case .saveAgain, .rename, .makeDirectory: 4
-      case .saveByRenaming, .append, .renameTree, .read: 3
+      case .saveAgain, .rename, .makeDirectory, .overwrite: 4
+      case .saveByRenaming, .append, .renameTree, .read, .attribute: 3
       case .truncate, .remove, .link, .evict: 2
-      case .removeTree, .symbolicLink, .attribute, .mode, .resolve: 1
+      default: 1
       }
     }
 
     static func any(_ random: inout SeededGenerator) -> Action {
-      var left = random.number(0...allCases.reduce(0) { $0 + $1.weight } - 1)
+      var left = random.number(0...total - 1)
       for action in allCases {
         left -= action.weight
         if left < 0 { return action }
       }
       return .save
     }
+
+    private static let total = allCases.reduce(0) { $0 + $1.weight }
   }
 
-  private func perform(_ action: Action, _ life: DeviceLife) async throws {
+  /// What a user finds in the folder that is open.
+  struct Sight {
+    let items: [TreeItem]
+    let files: [TreeItem]
+    let folders: [InodeNumber]
+    let folder: InodeNumber
+    let name: ItemName
+    let file: TreeItem?
+    /// Anything but `Documents`.
+    let item: TreeItem?
+  }
+
+  private static let names = ["a", "b", "c", "d.txt", "e.txt", "f", "A", "E.txt", "g.pages"]
+
+  private func look(_ life: DeviceLife) throws -> Sight {
     let items = try life.items()
     let files = items.filter { $0.inode.kind == .file }
     let folders =
       [InodeNumber.root] + items.filter { $0.inode.kind == .directory }.map(\.inode.number)
-    let folder = folders[random.number(0...folders.count - 1)]
-    let name = ItemName.simulated(Self.names[random.number(0...Self.names.count - 1)])
-    let file = files.randomElement(using: &random)
-    let item = items.filter { $0.inode.item != .documents }.randomElement(using: &random)
-    world.scheduler.note("\(self.name) \(action) \(file?.path ?? "-") \(item?.path ?? "-") \(name)")
+    return Sight(
+      items: items, files: files, folders: folders,
+      folder: folders[random.number(0...folders.count - 1)],
+      name: .simulated(Self.names[random.number(0...Self.names.count - 1)]),
+      file: files.randomElement(using: &random),
+      item: items.filter { $0.inode.item != .documents }.randomElement(using: &random))
+  }
+
+  private func perform(_ action: Action, _ life: DeviceLife) async throws {
+    let sight = try look(life)
+    let (name, folder) = (sight.name, sight.folder)
+    world.scheduler.note(
+      """
+      \(self.name) \(action) \(sight.file?.path ?? "-") \(sight.item?.path ?? "-") \(name) \
+      in \(folder)
+      """)
     switch action {
     case .save: try await save(name, in: folder, life)
-    case .saveAgain: if let file { try await save(file.name, in: file.parent, life) }
+    case .saveAgain: if let file = sight.file { try await save(file.name, in: file.parent, life) }
     case .saveByRenaming:
-      let target = file.map { ($0.parent, $0.name) } ?? (folder, name)
+      let target = sight.file.map { ($0.parent, $0.name) } ?? (folder, name)
       let draft = ItemName.simulated("draft")
       try await save(draft, in: target.0, life)
       try rename(draft, in: target.0, to: target.1, in: target.0, life)
-    case .append, .truncate:
-      if let file { try await edit(file.inode.number, cuts: action == .truncate, life) }
-    case .rename:
-      if let item { try rename(item.name, in: item.parent, to: name, in: folder, life) }
-    case .renameTree:
-      let tree = items.filter { $0.inode.kind == .directory && $0.inode.item != .documents }
-        .randomElement(using: &random)
-      if let tree { try rename(tree.name, in: tree.parent, to: name, in: folder, life) }
-    case .remove: if let file { try remove(file, life) }
-    case .removeTree:
-      if let item { try await removeTree(item, life) }
+    case .append: if let file = sight.file { try await append(file.inode.number, life) }
+    case .truncate: if let file = sight.file { try await cut(file.inode.number, life) }
+    case .overwrite: if let file = sight.file { try await overwrite(file.inode.number, life) }
     case .makeDirectory:
-      let made = try life.fileSystem.make(
-        name.bytes, in: folder, NewItem(kind: .directory, mode: 0o755, owner: 0, group: 0))
-      life.fileSystem.forget(made.inode.number, count: 1)
-    case .link:
-      if let file {
-        let made = try life.fileSystem.link(file.inode.number, as: name.bytes, in: folder)
-        life.fileSystem.forget(made.inode.number, count: 1)
-      }
+      try make(name, in: folder, NewItem(kind: .directory, mode: 0o755, owner: 0, group: 0), life)
     case .symbolicLink:
       let target = Array("target \(random.number(0...9))".utf8)
-      let made = try life.fileSystem.make(
-        name.bytes, in: folder,
-        NewItem(kind: .symbolicLink, mode: 0o777, owner: 0, group: 0, target: target))
-      life.fileSystem.forget(made.inode.number, count: 1)
-    case .attribute:
-      if let item, item.inode.kind != .symbolicLink {
-        try life.fileSystem.setAttribute(
-          Array("user.k\(random.number(0...2))".utf8), Array("\(random.number(0...99))".utf8),
-          mode: .createOrReplace, of: item.inode.number)
-      }
-    case .mode:
-      if let item, item.inode.kind != .symbolicLink {
-        _ = try life.catalog.setAttributes(
-          item.inode.number, AttributeChanges(mode: UInt16(0o600 + random.number(0...0o77))))
-      }
-    case .evict: if let file { try evict(file, life) }
-    case .read: if let file { try await read(file.inode.number, life) }
+      try make(
+        name, in: folder,
+        NewItem(kind: .symbolicLink, mode: 0o777, owner: 0, group: 0, target: target), life)
+    case .attribute, .removeAttribute, .mode: try changeAttributes(action, sight.item, life)
+    case .evict: if let file = sight.file { try evict(file, life) }
+    case .evictTree: try life.coordinator.evict(folder)
+    case .read: if let file = sight.file { try await read(file.inode.number, life) }
     case .resolve:
-      if let found = files.first(where: { !life.conflicts(of: $0.inode).isEmpty }) {
+      if let found = sight.files.first(where: { !life.conflicts(of: $0.inode).isEmpty }) {
         try await resolve(found.inode, life)
       }
+    case .setClock: setClock()
+    case .rename, .renameTree, .swap, .changeCase, .replaceKind, .remove, .removeTree, .link:
+      try await changeNames(action, sight, life)
     }
   }
 
-  // MARK: Names
-
-  private func rename(
-    _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
-    _ life: DeviceLife
-  ) throws {
-    let replaced = try life.catalog.lookup(newName, in: newParent)
-    let moved = try life.catalog.lookup(name, in: parent)
-    try life.fileSystem.rename(
-      name.bytes, in: parent, to: newName.bytes, in: newParent, mode: .replace)
-    if let replaced, replaced.number != moved?.number { supersede(replaced, life) }
-  }
-
-  private func remove(_ file: TreeItem, _ life: DeviceLife) throws {
-    let inode = try life.catalog.lookup(file.name, in: file.parent)
-    try life.fileSystem.remove(file.name.bytes, in: file.parent, directory: false)
-    if let inode { supersede(inode, life) }
-  }
-
-  /// As `rm -r` does: one after the other, and not all at once.
-  private func removeTree(_ item: TreeItem, _ life: DeviceLife) async throws {
-    if item.inode.kind == .directory {
-      for entry in try life.catalog.readDirectory(item.inode.number, after: 0, limit: 1000) {
-        try await removeTree(
-          TreeItem(
-            path: "", parent: item.inode.number, name: entry.name, inode: entry.inode), life)
-        if random.chance(10) { try await pause(life) }
-      }
-      for size in life.conflicts(of: item.inode) { world.ledger.supersede(size) }
-      try life.fileSystem.remove(item.name.bytes, in: item.parent, directory: true)
-    } else {
-      try remove(item, life)
+  private func changeAttributes(_ action: Action, _ item: TreeItem?, _ life: DeviceLife) throws {
+    guard let inode = item?.inode, inode.kind != .symbolicLink else { return }
+    let attribute = "user.k\(random.number(0...3))"
+    let key = Ledger.AttributeKey(item: inode.item, name: attribute)
+    let ledger = account.ledger
+    switch action {
+    case .attribute:
+      let value = Array("\(random.number(0...999_999))".utf8)
+      try life.fileSystem.setAttribute(
+        Array(attribute.utf8), value, mode: .createOrReplace, of: inode.number)
+      ledger.setAttribute(key, value)
+      world.scheduler.note("\(name) gives \(key.item) \(attribute)")
+      // Whether it was done the crash knows.
+      if !isIntact { ledger.removeAttribute(key) }
+    case .removeAttribute:
+      ledger.removeAttribute(key)
+      try life.fileSystem.removeAttribute(Array(attribute.utf8), of: inode.number)
+    default:
+      _ = try life.catalog.setAttributes(
+        inode.number, AttributeChanges(mode: UInt16(0o600 + random.number(0...0o77))))
     }
+  }
+
+  func make(_ name: ItemName, in folder: InodeNumber, _ new: NewItem, _ life: DeviceLife) throws {
+    let made = try life.fileSystem.make(name.bytes, in: folder, new)
+    life.fileSystem.forget(made.inode.number, count: 1)
   }
 
   private func resolve(_ inode: Catalog.Inode, _ life: DeviceLife) async throws {
     let versions = try life.sync.versions(of: inode.number)
-    guard let kept = versions.randomElement(using: &random) else { return }
+    guard let kept = versions.randomElement(using: &random),
+      let record = try life.catalog.remote(inode.item)
+    else { return }
     // Before: a crash in the midst of it may leave it done.
-    for version in versions where version.id != kept.id { world.ledger.supersede(version.size) }
+    for version in [record.content].compactMap(\.self) + record.conflicts
+    where version.id != kept.id { account.ledger.supersede(version) }
     do {
       try await life.sync.resolve(inode.number, keep: [kept.id])
     } catch {
@@ -177,17 +179,30 @@ extension SimulatedDevice {
   }
 
   /// The user saw this and does away with it; with a file go the conflict versions that it showed.
-  func supersede(
-    _ inode: Catalog.Inode, _ life: DeviceLife, alsoConflicts: Bool = true
-  ) {
+  func supersede(_ inode: Catalog.Inode, _ life: DeviceLife, alsoConflicts: Bool = true) throws {
     guard inode.kind == .file else { return }
-    world.ledger.supersede(inode.size)
-    if alsoConflicts { for size in life.conflicts(of: inode) { world.ledger.supersede(size) } }
+    if let content = try life.shown(inode) {
+      world.scheduler.note("\(name) does away with \(Ledger.name(of: content)) of \(inode.item)")
+      account.ledger.supersede(content)
+    }
+    if let version = try life.catalog.shownContent(of: inode.number) {
+      account.ledger.supersede(version)
+    }
+    guard alsoConflicts else { return }
+    for version in life.conflicts(of: inode) { account.ledger.supersede(version) }
+    account.ledger.removeAttributes(of: inode.item)
   }
 
+  /// Mostly a moment: a program's calls come one after the other.
   func pause(_ life: DeviceLife) async throws {
-    let milliseconds = random.chance(20) ? random.number(100...20_000) : random.number(0...50)
-    try? await Task.sleep(for: .milliseconds(milliseconds))
+    let milliseconds =
+      switch random.number(0...99) {
+      case 0..<50: 0
+      case 50..<85: random.number(1...50)
+      case 85..<92: random.number(50...1000)
+      default: random.number(100...20_000)
+      }
+    if milliseconds > 0 { try? await Task.sleep(for: .milliseconds(milliseconds)) }
     try checkUp(life)
   }
 

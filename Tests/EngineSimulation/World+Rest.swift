@@ -1,4 +1,6 @@
+import Backend
 import Model
+import RemoteStore
 
 /// What has to hold when faults are over.
 extension World {
@@ -10,6 +12,7 @@ extension World {
       devices.allSatisfy { $0.life == nil || $0.isUp }
     }
     for device in devices {
+      device.crashesNoMore()
       if device.life == nil { try device.start() }
       guard let life = device.life else { return report("\(device.name) does not stop") }
       life.store.weather = .fair
@@ -17,6 +20,11 @@ extension World {
     }
     guard scheduler.run(within: 1200 * Self.second, until: { devices.allSatisfy { !$0.isWorking } })
     else { return report("a user's work does not end") }
+    // Calls that began in bad weather are as slow as it was.
+    guard
+      scheduler.run(
+        within: 600 * Self.second, until: { devices.allSatisfy { $0.life?.store.calls == 0 } })
+    else { return report("the store does not answer") }
     var failures: [String] = []
     for _ in 0..<12 {
       failures = []
@@ -26,7 +34,8 @@ extension World {
     }
     for failure in failures { report(failure) }
     guard problems.isEmpty else { return }
-    try check()
+    for account in accounts { try check(account) }
+    if accounts.count > 1 { checkStranger() }
   }
 
   private func synchronize(_ device: SimulatedDevice) -> String? {
@@ -50,50 +59,160 @@ extension World {
   }
 
   private func isAtRest() throws -> Bool {
-    let lives = devices.compactMap(\.life)
-    let positions = Set(try lives.map { try $0.catalog.position() })
-    return try positions.count == 1 && lives.allSatisfy { try $0.catalog.differing().isEmpty }
+    try accounts.allSatisfy { account in
+      let lives = devices.filter { $0.account === account }.compactMap(\.life)
+      let positions = Set(try lives.map { try $0.catalog.position() })
+      return try positions.count <= 1 && lives.allSatisfy { try $0.catalog.differing().isEmpty }
+    }
   }
 
-  private func check() throws {
-    for device in devices {
-      guard let life = device.life else { continue }
-      let left = try life.catalog.differing()
-      if !left.isEmpty { report("\(device.name) at rest: \(left.count) items differ") }
+  private func check(_ account: SimulatedAccount) throws {
+    if random.chance(25) {
+      // Or one that has seen nothing of all this.
+      if let failure = synchronize(try join(account)) { report("newcomer: \(failure)") }
     }
-    let newcomer = try SimulatedDevice(index: devices.count, world: self)
-    devices.append(newcomer)
-    if let failure = synchronize(newcomer) { report("newcomer: \(failure)") }
-    let first = try devices[0].listing()
-    for device in devices.dropFirst() {
-      let other = try device.listing()
-      for line in Set(first).symmetricDifference(other).sorted().prefix(6) {
-        report("only \(first.contains(line) ? "device 0" : device.name) has \(line)")
-      }
+    let devices = devices.filter { $0.account === account }
+    guard let first = devices.first else { return }
+    try checkEqual(devices)
+    guard problems.isEmpty else { return }
+    try checkLog(account, devices)
+    try checkContents(of: first)
+    try checkAttributes(of: first)
+    for device in devices {
+      readAll(device)
+      try checkFiles(of: device)
     }
     guard problems.isEmpty else { return }
-    for device in devices { readAll(device) }
-    try checkContents()
+    try checkQuiet(devices)
+    // Content files go a moment after the rows that named them.
+    scheduler.run(for: 5 * Self.second)
     for device in devices {
       for problem in try device.life?.problems() ?? [] { report("\(device.name): \(problem)") }
     }
   }
 
+  private func checkEqual(_ devices: [SimulatedDevice]) throws {
+    let first = try devices[0].listing()
+    for device in devices.dropFirst() {
+      let other = try device.listing()
+      guard first != other else { continue }
+      for line in Set(first).symmetricDifference(other).sorted().prefix(6) {
+        report("only \(first.contains(line) ? devices[0].name : device.name) has \(line)")
+      }
+    }
+  }
+
+  /// The log, folded by the book, is what every device takes it for.
+  private func checkLog(_ account: SimulatedAccount, _ devices: [SimulatedDevice]) throws {
+    // Where the log is compacted its beginning is gone; the newcomer has read a snapshot then.
+    guard !compacts else { return }
+    var tree: [ItemID: ItemRecord] = [:]
+    let container = account.container
+    nonisolated(unsafe) var position = LogPosition.start
+    while true {
+      let segments = try scheduler.wait { try await container.segments(after: position) }
+      guard let last = segments.last else { break }
+      for segment in segments {
+        for record in segment.changes.upserts {
+          tree[record.id] = record
+          for version in [record.content].compactMap(\.self) + record.conflicts {
+            if let content = version.manifest { account.ledger.learn(version.id, content) }
+          }
+        }
+        for id in segment.changes.removals { tree[id] = nil }
+      }
+      position = last.position
+    }
+    for device in devices {
+      guard let life = device.life else { continue }
+      if try life.catalog.position() != position {
+        report("\(device.name) has not read all the log")
+      }
+      for (id, record) in tree.sorted(by: { $0.key < $1.key })
+      where try life.catalog.remote(id) != record {
+        report("\(device.name) takes \(id) of the log for something else")
+      }
+      let shown = Set(try life.items().map(\.inode.item))
+      for id in shown where tree[id] == nil {
+        report("\(device.name) shows \(id), the log does not")
+      }
+      for id in tree.keys where id != .root && !shown.contains(id) {
+        report("\(device.name) does not show \(id) of the log")
+      }
+    }
+  }
+
+  /// What was acknowledged and not done away with by who saw it is a file's content, or a conflict
+  /// version.
+  private func checkContents(of device: SimulatedDevice) throws {
+    guard let life = device.life else { return }
+    let ledger = device.account.ledger
+    var there: Set<Manifest> = []
+    for item in try life.items() {
+      if item.inode.kind == .file, let content = try life.shown(item.inode) {
+        there.insert(content)
+      }
+      there.formUnion(life.keptInConflicts(of: item.inode))
+    }
+    let lost = ledger.acknowledged.filter {
+      !ledger.superseded.contains($0.key) && !there.contains($0.key)
+    }
+    for (content, device) in lost.sorted(by: { ($0.value, $0.key.size) < ($1.value, $1.key.size) })
+    {
+      report("lost: \(Ledger.name(of: content)) that \(device) wrote")
+    }
+  }
+
+  /// Attributes of different names never stand in each other's way.
+  private func checkAttributes(of device: SimulatedDevice) throws {
+    guard let life = device.life else { return }
+    var numbers: [ItemID: TreeItem] = [:]
+    for item in try life.items() { numbers[item.inode.item] = item }
+    for key in device.account.ledger.attributes.keys.sorted() {
+      guard let item = numbers[key.item] else { continue }
+      let value = try? life.catalog.attribute(key.name, of: item.inode.number)
+      if let value {
+        if !device.account.ledger.values.contains(value) {
+          report("\(key.name) of \(item.path) is nobody's")
+        }
+      } else if !device.account.ledger.mayMiss(key) {
+        report("lost: \(key.name) of \(item.path), \(key.item)")
+      }
+    }
+  }
+
+  /// The bytes that are here are those of the version that the row names.
+  private func checkFiles(of device: SimulatedDevice) throws {
+    guard let life = device.life else { return }
+    for item in try life.items() where item.inode.kind == .file && item.inode.content == .local {
+      let named = try life.shown(item.inode)
+      guard item.inode.size > 0 else { continue }
+      if try life.stored(item.inode) != named {
+        report("\(device.name) has other bytes for \(item.path) than its version")
+      }
+    }
+  }
+
+  /// All can be read, on the first device of an account and on the last; the others read a few.
   private func readAll(_ device: SimulatedDevice) {
     guard let life = device.life else { return }
+    let mates = devices.filter { $0.account === device.account }
+    let isThorough = device === mates.first || device === mates.last
     nonisolated(unsafe) var isDone = false
     scheduler.perform(life.owner) {
       Task {
         do {
           for item in try life.items() where item.inode.kind == .file {
+            guard isThorough || self.random.chance(10) else { continue }
             do { try await device.read(item.inode.number, life) } catch {
-              self.report("\(device.name) cannot read \(item.path): \(error)")
+              self.report(
+                "\(device.name) cannot read \(item.path), \(item.inode.item): \(error)")
             }
-            guard device.index == 0 else { continue }
+            guard device === mates.first else { continue }
             for version in try life.sync.versions(of: item.inode.number) where version.isConflict {
               nonisolated(unsafe) var bytes: [UInt8] = []
               try await life.sync.read(version.id, of: item.inode.number) { bytes += $0 }
-              if !bytes.isEmpty, self.ledger.contents[UInt64(bytes.count)] != bytes {
+              if !device.account.ledger.knows(bytes) {
                 self.report(
                   "a conflict version of \(item.path), \(bytes.count) bytes, is nobody's content")
               }
@@ -110,19 +229,39 @@ extension World {
     }
   }
 
-  /// What was acknowledged and not done away with by who saw it is a file's content, or a conflict
-  /// version.
-  private func checkContents() throws {
-    guard let life = devices[0].life else { return }
-    var there: Set<UInt64> = []
-    for item in try life.items() {
-      if item.inode.kind == .file { there.insert(item.inode.size) }
-      there.formUnion(life.conflicts(of: item.inode))
+  /// At rest nothing is left to do: syncing once more puts nothing into the cloud.
+  private func checkQuiet(_ devices: [SimulatedDevice]) throws {
+    let before = cloud.objects.count
+    for device in devices {
+      if let failure = synchronize(device) { report("once more: \(failure)") }
+      guard let life = device.life else { continue }
+      let status = try scheduler.wait { await life.sync.status() }
+      if status.pendingUploads > 0 || status.pendingDownloads > 0 || !status.errors.isEmpty {
+        report("\(device.name) at rest: \(status)")
+      }
     }
-    for (length, device) in ledger.acknowledged.sorted(by: { $0.key < $1.key })
-    where !ledger.superseded.contains(length) && !there.contains(length) {
-      report("lost: the content of \(length) bytes that \(device) wrote")
+    if cloud.objects.count != before, !compacts {
+      report("at rest something was put into the cloud")
     }
+    guard try !isAtRest() else { return }
+    report("a rest that does not last")
+  }
+
+  /// With another account's secret nobody gets in, and nothing changes.
+  private func checkStranger() {
+    let before = cloud.objects.count
+    let store = PlainStore(cloud, prefix: accounts[0].prefix)
+    let secret = accounts[1].secret
+    do {
+      _ = try scheduler.wait {
+        try await RemoteAccount.open(store: store, secret: secret, createIfMissing: true)
+      }
+      report("another account's secret opens the first one")
+    } catch RemoteError.wrongSecret {
+    } catch {
+      report("another account's secret: \(error)")
+    }
+    if cloud.objects.count != before { report("a stranger changed the cloud") }
   }
 }
 
@@ -136,11 +275,12 @@ extension SimulatedDevice {
         "\($0)=\(String(decoding: try life.catalog.attribute($0, of: inode.number), as: UTF8.self))"
       }
       let times = inode.kind == .directory ? "" : "\(inode.modified.nanoseconds)"
+      let version = inode.version.map { "\($0)" } ?? "-"
       return """
         \(item.path) \(inode.kind) \(inode.item) \(inode.size) \(String(inode.mode, radix: 8)) \
-        \(times) \(inode.linkCount) \(String(decoding: inode.target, as: UTF8.self)) \
-        \(attributes.joined(separator: ",")) \(life.conflicts(of: inode).sorted())
+        \(times) \(inode.linkCount) \(String(decoding: inode.target, as: UTF8.self)) \(version) \
+        \(attributes.joined(separator: ",")) \(life.conflicts(of: inode).map { "\($0.id)" }.sorted())
         """
-    }
+    }.sorted()
   }
 }

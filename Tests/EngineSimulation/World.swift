@@ -1,4 +1,5 @@
-import Foundation
+import Model
+import Platform
 import RemoteStore
 
 /// One run: a cloud, a few devices, and a seed from which everything follows.
@@ -8,18 +9,23 @@ final class World: @unchecked Sendable {
   let directory: String
   let scheduler: Scheduler
   let cloud: Cloud
-  let ledger: Ledger
-  let secret: AccountSecret
   let bug: PlantedBug?
   var random: SeededGenerator
+  var accounts: [SimulatedAccount] = []
   var devices: [SimulatedDevice] = []
+  /// Whether each life opens the account with its secret, as a device does that signs in.
+  private(set) var opensAccounts = false
   private(set) var problems: [String] = []
-  private(set) var actions = 0
+  /// What users did, and what befell them.
+  private(set) var acts = 0
   /// What was done, and what became of it.
   private(set) var tally: [String: Int] = [:]
+  /// Of the stretch that goes on: how many acts it still has, and how long the longest pause in it is.
+  private var stretch = (left: 0, longest: Int64(0))
 
   /// A run in which nothing is wrong has a handful of these at most.
   private static let problemLimit = 20
+  static let leastActs = 200
   static let second: Int64 = 1_000_000_000
 
   init(seed: UInt64, directory: String, bug: PlantedBug?, isTold: Bool) throws {
@@ -30,49 +36,111 @@ final class World: @unchecked Sendable {
     scheduler.isTold = isTold
     cloud = Cloud(scheduler)
     cloud.bug = bug
-    ledger = Ledger(seed: seed)
     random = SeededGenerator(seed: seed, stream: 3)
-    secret = AccountSecret.generate()
-    try FileManager.default.createDirectory(
-      atPath: directory, withIntermediateDirectories: true)
+    try Files.makeDirectories(directory)
+    scheduler.skew = { [unowned self] owner in device(of: owner)?.clock.skew ?? 0 }
+    FaultPoint.observer = { [unowned self] place in
+      device(of: scheduler.owner)?.reached(place)
+    }
   }
+
+  private func device(of owner: Int) -> SimulatedDevice? {
+    guard let index = SimulatedDevice.index(of: owner) else { return nil }
+    return devices.indices.contains(index) ? devices[index] : nil
+  }
+
+  /// In a third of the runs devices compact all the time, in the others never: then the whole log can be
+  /// looked at in the end.
+  var compacts: Bool { seed % 3 == 0 }
 
   func count(_ what: String) { tally[what, default: 0] += 1 }
 
-  func countAction() { actions += 1 }
+  func countAct() { acts += 1 }
 
   func report(_ problem: String) {
     scheduler.note("PROBLEM \(problem)")
     if problems.count < Self.problemLimit { problems.append(problem) }
   }
 
+  // MARK: The run
+
   func run() throws {
-    for index in 0..<random.number(2...5) {
-      devices.append(try SimulatedDevice(index: index, world: self))
-      scheduler.run(for: Int64(random.number(0...5)) * Self.second)
-    }
-    for _ in 0..<random.number(30...150) where problems.isEmpty {
+    let wanted = Self.leastActs + random.number(0...40)
+    var joining = try begin(acts: wanted)
+    while acts < wanted, problems.isEmpty {
+      while let next = joining.last, next.act <= acts {
+        joining.removeLast()
+        try join(next.account)
+      }
       try step()
       scheduler.run(for: pause())
     }
+    for next in joining where problems.isEmpty { try join(next.account) }
     if problems.isEmpty { try settle() }
     for device in devices { device.stop() }
     let areStopped = scheduler.run(within: 600 * Self.second) {
       devices.allSatisfy { $0.life == nil }
     }
     if !areStopped, problems.isEmpty { report("a device does not stop") }
-    for device in devices { device.life.map { scheduler.kill($0.owner) } }
   }
 
-  /// Mostly a moment, at times long enough for all to be in sync, seldom an hour.
+  private struct Joining {
+    let act: Int
+    let account: SimulatedAccount
+  }
+
+  /// Makes the accounts and their first devices; gives those that come later, the last first.
+  private func begin(acts: Int) throws -> [Joining] {
+    opensAccounts = random.chance(5)
+    let count = random.number(2...5)
+    for index in 0..<(count > 2 && random.chance(10) ? 2 : 1) {
+      accounts.append(
+        try SimulatedAccount(index: index, seed: seed, cloud: cloud, scheduler: scheduler))
+    }
+    var joining: [Joining] = []
+    for index in 0..<count {
+      // Of two accounts the second has the last device.
+      let account = accounts[index == count - 1 ? accounts.count - 1 : 0]
+      if index > 0, random.chance(30) {
+        joining.append(Joining(act: random.number(1...acts), account: account))
+      } else {
+        try join(account)
+      }
+    }
+    return joining.sorted { $0.act > $1.act }
+  }
+
+  @discardableResult
+  func join(_ account: SimulatedAccount) throws -> SimulatedDevice {
+    try SimulatedDevice(index: devices.count, account: account, world: self)
+  }
+
+  /// Known before its first life begins: its pieces are its own from the first on.
+  func joins(_ device: SimulatedDevice) {
+    if !devices.contains(where: { $0 === device }) { devices.append(device) }
+  }
+
+  /// Acts come in stretches: a program's one after the other, a person's with moments between them.
+  /// After a stretch there is time, at times enough for all to be in sync, seldom an hour.
   private func pause() -> Int64 {
-    switch random.number(0...199) {
-    case 0..<150: Int64(random.number(0...500)) * Self.second / 1000
-    case 150..<185: Int64(random.number(0...15)) * Self.second
-    case 185..<199: Int64(random.number(15...200)) * Self.second
-    default: Int64(random.number(600...3600)) * Self.second
+    stretch.left -= 1
+    guard stretch.left <= 0 else { return random.chance(60) ? 0 : span(stretch.longest) }
+    let millisecond = Self.second / 1000
+    stretch =
+      switch random.number(0...9) {
+      case 0..<6: (random.number(5...40), 20 * millisecond)
+      case 6..<9: (random.number(3...20), 1000 * millisecond)
+      default: (random.number(2...5), 10 * Self.second)
+      }
+    return switch random.number(0...99) {
+    case 0..<40: span(Self.second)
+    case 40..<80: span(10 * Self.second)
+    case 80..<98: span(120 * Self.second)
+    default: 600 * Self.second + span(3600 * Self.second)
     }
   }
+
+  private func span(_ longest: Int64) -> Int64 { Int64.random(in: 0...longest, using: &random) }
 
   private func step() throws {
     let device = devices[random.number(0...devices.count - 1)]
@@ -80,26 +148,37 @@ final class World: @unchecked Sendable {
       if random.chance(30) { try device.start() }
       return
     }
-    switch random.number(0...99) {
-    case 0..<2:
+    switch random.number(0...199) {
+    case 0..<3:
+      countAct()
       device.act()
       // In the midst of something, where there is most to lose.
       scheduler.run(pieces: random.number(0...150), within: Self.second)
       try device.crash()
-    case 2..<4:
+    case 3..<8:
+      countAct()
+      device.crash(afterPlaces: random.chance(50) ? random.number(0...10) : random.number(0...100))
+    case 8..<10:
+      countAct()
       device.act()
       scheduler.run(pieces: random.number(0...150), within: Self.second)
       device.stop()
-    case 4..<8:
+    case 10..<18:
+      countAct()
       let isOffline = !life.offline.isOffline
       scheduler.note("\(device.name) is \(isOffline ? "offline" : "online")")
+      count(isOffline ? "offline" : "online")
       scheduler.perform(life.owner) { life.offline.set(offline: isOffline) }
-    case 8..<14:
+    case 18..<28:
+      countAct()
       life.store.weather = .random(&random)
+      count("weather")
       scheduler.note("\(device.name) has \(life.store.weather)")
-    case 14..<40:
+    case 28..<40:
       // All at once: two that make the same name, or remove what the other moves.
       for device in devices where random.chance(70) { device.act() }
+    case 40..<43:
+      for device in devices { device.act(.renameTree) }
     default:
       device.act()
     }

@@ -14,6 +14,7 @@ final class Query {
 
   private func prepared(_ connection: SQLConnection) throws -> OpaquePointer {
     if let statement { return statement }
+    try connection.checkOpen()
     var made: OpaquePointer?
     let code = sqlite3_prepare_v3(
       connection.pointer, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &made, nil)

@@ -1,6 +1,7 @@
 internal import GRDB
 internal import GRDBSQLite
 internal import Glibc
+internal import SystemPackage
 
 /// The one connection to the database, and the lock that goes with it.
 ///
@@ -73,8 +74,15 @@ final class SQLConnection: @unchecked Sendable {
 
   var isInTransaction: Bool { !isClosed && sqlite3_get_autocommit(pointer) == 0 }
 
+  /// What still runs when a container closes, a download for one, is told so: the pointer may be that of
+  /// the next connection by then.
+  func checkOpen() throws {
+    if isClosed { throw Errno.badFileDescriptor }
+  }
+
   /// Runs statements that have no parameters and give nothing.
   func execute(_ sql: String) throws {
+    try checkOpen()
     let code = sqlite3_exec(pointer, sql, nil, nil, nil)
     guard code == SQLITE_OK else { throw failure(code, sql) }
   }
@@ -87,6 +95,7 @@ final class SQLConnection: @unchecked Sendable {
   /// Writes what the open transaction changed to the write-ahead log, so that its commit has little
   /// left to write.
   func writePages() throws {
+    try checkOpen()
     let code = sqlite3_db_cacheflush(pointer)
     guard code == SQLITE_OK else { throw failure(code, "cacheflush") }
   }
@@ -100,11 +109,12 @@ final class SQLConnection: @unchecked Sendable {
   }
 
   /// Gives back the memory of pages that nothing changed.
-  func releasePages() { sqlite3_db_release_memory(pointer) }
+  func releasePages() { if !isClosed { sqlite3_db_release_memory(pointer) } }
 
   /// Moves what is committed from the write-ahead log into the database, as far as that needs no
   /// wait; with `whole`, all of it, and the log is emptied.
   func checkpoint(whole: Bool) throws {
+    try checkOpen()
     let mode = whole ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
     let code = sqlite3_wal_checkpoint_v2(pointer, nil, mode, nil, nil)
     guard code == SQLITE_OK else { throw failure(code, "checkpoint") }

@@ -127,12 +127,14 @@ extension ContainerSync {
   private func gather() throws(Errno) -> ([ItemID: ItemTrees], changes: [ItemID: Timestamp]) {
     var result: [ItemID: ItemTrees] = [:]
     var changes: [ItemID: Timestamp] = [:]
+    var numbers: Set<InodeNumber> = []
     let coordinator = coordinator
     let found = try coordinator.catalog.differences { coordinator.isOpenForWriting($0) }
     for (id, item) in found {
       var trees = ItemTrees(base: item.base, remote: item.remote, stamp: item.stamp)
       if let local = item.local {
         if local.stamp != nil { changes[id] = local.inode.changed }
+        numbers.insert(local.inode.number)
         trees.local = LocalSide(
           record: local.record, size: local.inode.size,
           edited: local.isEdited ? edited(local) : nil,
@@ -142,6 +144,8 @@ extension ContainerSync {
       }
       result[id] = trees
     }
+    // What is in sync, or gone, has nothing left that could fail.
+    transfers.forgetErrors(except: numbers)
     return (result, changes)
   }
 

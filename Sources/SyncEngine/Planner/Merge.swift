@@ -1,4 +1,5 @@
 internal import Model
+internal import Platform
 
 /// Where an item is to be, on both sides, when the plan is done.
 struct Target {
@@ -42,8 +43,16 @@ struct Merge {
 
   /// New elsewhere, or removed here. An edit elsewhere that the removal did not know beats it.
   private func removedHere(base: ItemRecord?, remote: ItemRecord) -> Target {
+    // Announced by this device, which may not even have heard that it was, and gone before it was sent:
+    // nobody has the content, and nobody ever will.
+    if let content = remote.content, content.manifest == nil, content.device == device,
+      remote.conflicts.isEmpty
+    {
+      return Target(record: nil)
+    }
     let known = Set((base?.conflicts ?? []).map(\.id))
-    guard let base, base.content?.id == remote.content?.id,
+    guard let base,
+      base.content?.id == remote.content?.id || PlantedMistake.removalBeatsEdit.isPlanted,
       remote.conflicts.allSatisfy({ known.contains($0.id) })
     else { return Target(record: remote, replacesContent: true) }
     return Target(record: nil)
@@ -51,7 +60,11 @@ struct Merge {
 
   /// New here, or removed elsewhere. An edit here that the removal did not know beats it.
   private func missingRemotely(local: LocalSide, base: ItemRecord?) -> Target {
-    if base != nil, local.edited == nil { return Target(record: nil) }
+    if base != nil, local.edited == nil {
+      // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
+      // to wait for that.
+      return local.isBusy ? Target(record: local.record, isDeferred: true) : Target(record: nil)
+    }
     guard !local.isBusy else { return Target(record: local.record, isDeferred: true) }
     return withLocalContent(local, in: local.record, parent: base?.content?.id)
   }
@@ -132,7 +145,9 @@ struct Merge {
     if localWins {
       kept.content = version
       kept.modified = local.record.modified
-      if remoteContent.manifest != nil { kept.conflicts.append(remoteContent) }
+      if remoteContent.manifest != nil, !PlantedMistake.forgetsLosers.isPlanted {
+        kept.conflicts.append(remoteContent)
+      }
     } else {
       kept.conflicts.append(version)
     }
@@ -184,7 +199,10 @@ struct Merge {
         remote.modified == base.modified ? mine.modified : max(mine.modified, remote.modified)
     }
     let keys = Set(mine.attributes.keys).union(remote.attributes.keys)
-    for key in keys where mine.attributes[key] != base.attributes[key] {
+    for key in keys
+    where mine.attributes[key] != base.attributes[key]
+      || PlantedMistake.mergesAttributesWhole.isPlanted
+    {
       merged.attributes[key] = mine.attributes[key]
     }
     return merged

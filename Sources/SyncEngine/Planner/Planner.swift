@@ -1,5 +1,6 @@
 internal import Catalog
 package import Model
+internal import Platform
 package import SystemPackage
 
 /// From what differs between the three trees, the next operations that bring them together.
@@ -181,7 +182,7 @@ package struct Planner<View: TreeView> {
       let changesRemote = record != trees.remote
       if target.isRemoteOnly {
         plan.upserts.append(record)
-        plan.undecided.insert(id)
+        if !PlantedMistake.movesBaseEarly.isPlanted { plan.undecided.insert(id) }
         continue
       }
       var shown = record

@@ -46,6 +46,10 @@ extension ContainerSync {
           return nil
         }
         result[item] = generation
+        // What was brought before is of a version that is no longer wanted.
+        if let old = stagings[item] {
+          try? coordinator.content.remove(ContentKey(item: item, generation: old.generation))
+        }
         stagings[item] = Staging(version: wanted.id, generation: generation)
         transfers.ended(found.inode.number)
       } catch {

@@ -122,7 +122,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// Finds out what the content is made of, then begins.
   private func open(_ number: InodeNumber) async {
     let deadline = monotonicNanoseconds() + pendingLimit
-    while true {
+    // Whoever asked has been answered when this stops, and the catalog may be closed.
+    while state.withLock({ !$0.isStopped && $0.jobs[number] != nil }) {
       do throws(FetchFailure) {
         switch try source(of: number) {
         case .local:
@@ -203,7 +204,9 @@ package final class ContentFetcher: ContentFetching, Sendable {
         defer { state.jobs[number] = job }
         let done = job.satisfied(isWhole: false)
         if !done.isEmpty { return .satisfied(done) }
-        if job.requestsInFlight == 0, source.partial.isComplete {
+        if job.requestsInFlight == 0,
+          source.partial.isComplete || PlantedMistake.endsDownloadsEarly.isPlanted
+        {
           job.isFinishing = true
           return .whole(source)
         }

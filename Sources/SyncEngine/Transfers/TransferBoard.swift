@@ -33,6 +33,13 @@ final class TransferBoard: Sendable {
     }
   }
 
+  /// What failed and is not to be tried again is told no more.
+  func forgetErrors(except numbers: Set<InodeNumber>) {
+    uploads.withLock { uploads in
+      uploads = uploads.filter { $0.value.error == nil || numbers.contains($0.key) }
+    }
+  }
+
   func upload(_ number: InodeNumber) -> Upload? { uploads.withLock { $0[number] } }
 
   /// Those that are under way.
