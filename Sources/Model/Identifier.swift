@@ -14,6 +14,18 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
   /// Makes an identity from exactly 16 bytes, big-endian; nil for any other count.
   package init?(bytes: some Collection<UInt8>) {
     guard bytes.count == 16 else { return nil }
+    // What has no fast loop where it is not specialised: records have several of these each.
+    let words = bytes.withContiguousStorageIfAvailable { bytes in
+      let raw = UnsafeRawBufferPointer(bytes)
+      return (
+        UInt64(bigEndian: raw.loadUnaligned(as: UInt64.self)),
+        UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+      )
+    }
+    if let words {
+      self.init(high: words.0, low: words.1)
+      return
+    }
     var high: UInt64 = 0
     var low: UInt64 = 0
     for (index, byte) in bytes.enumerated() {

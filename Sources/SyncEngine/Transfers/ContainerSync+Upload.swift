@@ -14,6 +14,8 @@ extension ContainerSync {
   /// device that stops has little to send again.
   private static let batchBytes: UInt64 = 256 << 20
   private static let batchFiles = 2_000
+  /// Of very many a part: after each round all that is left is looked at again.
+  private static func mostFiles(of count: Int) -> Int { max(batchFiles, count / 4) }
 
   /// Gives whether any content was staged, and so whether there is something to commit.
   func upload(_ items: [ItemID], to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
@@ -32,9 +34,10 @@ extension ContainerSync {
     var done: [ItemID: StagedContent] = [:]
     var bytes: UInt64 = 0
     let ready = try local { () throws(Errno) in try self.ready(items) }
+    let most = Self.mostFiles(of: ready.count)
     for batch in UploadOrder.batches(ready, at: catalog.now) {
       guard !Task.isCancelled else { throw .cancelled }
-      if !done.isEmpty, bytes + batch.bytes > Self.batchBytes || done.count >= Self.batchFiles {
+      if !done.isEmpty, bytes + batch.bytes > Self.batchBytes || done.count >= most {
         break
       }
       for inode in batch.files { transfers.began(inode.number, size: inode.size) }
