@@ -78,7 +78,7 @@ import Testing
 
   @Test(arguments: planted)
   func aPlantedMistakeIsFound(name: String, seed: Int) async throws {
-    let (isGood, output) = try await simulate(seed, 12, ["SIMULATION_BUG": name])
+    let (isGood, output) = try await simulate(seed, 40, ["SIMULATION_BUG": name])
     #expect(!isGood && output.contains("replay it with"), "\(output)")
   }
 }
