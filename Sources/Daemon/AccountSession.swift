@@ -251,6 +251,7 @@ extension Configuration {
       case "segments": policy.snapshotSegments = UInt64(number)
       case "megabytes": policy.snapshotWeight = UInt64(number * 1_048_576)
       case "keepSegments": policy.keepSegments = UInt64(number)
+      case "packs": policy.removesPacks = number > 0
       case "keepDays": policy.keepLog = Int64(number * day)
       default: policy.grace = Int64(number * day)
       }

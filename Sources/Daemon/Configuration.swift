@@ -24,6 +24,7 @@ internal import Yams
 ///       segments: 2000                   # of the log beyond a snapshot, after which another is written
 ///       megabytes: 8                     # or so much in them, beyond what a snapshot takes
 ///       keepSegments: 256                # that stay before a snapshot
+///       packs: 0                         # 1: remove packs that nothing uses; not yet to be relied on
 ///       keepDays: 7                      # for which the log before a snapshot stays
 ///       graceDays: 7                     # from when a pack is condemned until it is removed
 package struct Configuration: Equatable, Sendable {
@@ -43,7 +44,7 @@ package struct Configuration: Equatable, Sendable {
   /// With the most that each may be.
   private static let compactionKeys: [String: Double] = [
     "minutes": 525_600, "segments": 1e9, "megabytes": 1e6, "keepSegments": 1e9,
-    "keepDays": 36_500, "graceDays": 36_500,
+    "packs": 1, "keepDays": 36_500, "graceDays": 36_500,
   ]
 
   package static let logLevels = [

@@ -17,6 +17,7 @@ extension CompactionPolicy {
   fileprivate static var restless: CompactionPolicy {
     let second = Int64(1_000_000_000)
     var policy = CompactionPolicy()
+    policy.removesPacks = true
     policy.interval = .seconds(15)
     policy.snapshotSegments = 8
     policy.leastSegments = 4

@@ -80,17 +80,19 @@ extension SimulatedDevice {
     let item: TreeItem?
   }
 
-  private static let names = ["a", "b", "c", "d.txt", "e.txt", "f", "A", "E.txt", "g.pages"]
+  private static let names = ["a", "b", "c", "d.txt", "e.txt", "f", "A", "E.txt", "g"]
 
   private func look(_ life: DeviceLife) throws -> Sight {
     let items = try life.items()
     let files = items.filter { $0.inode.kind == .file }
     let folders =
       [InodeNumber.root] + items.filter { $0.inode.kind == .directory }.map(\.inode.number)
+    let folder = folders[random.number(0...folders.count - 1)]
+    let name = Self.names[random.number(0...Self.names.count - 1)]
     return Sight(
       items: items, files: files, folders: folders,
-      folder: folders[random.number(0...folders.count - 1)],
-      name: .simulated(Self.names[random.number(0...Self.names.count - 1)]),
+      folder: folder,
+      name: .simulated(name == "g" && world.hasPackages ? "g.pages" : name),
       file: files.randomElement(using: &random),
       item: items.filter { $0.inode.item != .documents }.randomElement(using: &random))
   }

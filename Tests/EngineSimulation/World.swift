@@ -1,3 +1,4 @@
+import Glibc
 import Model
 import Platform
 import RemoteStore
@@ -49,9 +50,10 @@ final class World: @unchecked Sendable {
     return devices.indices.contains(index) ? devices[index] : nil
   }
 
-  /// In a third of the runs devices compact all the time, in the others never: then the whole log can be
-  /// looked at in the end.
-  var compacts: Bool { seed % 3 == 0 }
+  /// Devices compact all the time, or never: then the whole log can be looked at in the end.
+  let compacts = getenv("SIMULATION_COMPACTS") != nil
+  /// Directories may have the name of a package.
+  let hasPackages = getenv("SIMULATION_PACKAGES") != nil
 
   func count(_ what: String) { tally[what, default: 0] += 1 }
 

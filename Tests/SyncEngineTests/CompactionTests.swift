@@ -11,6 +11,7 @@ extension CompactionPolicy {
   static var eager: CompactionPolicy {
     var policy = CompactionPolicy()
     policy.isEnabled = false
+    policy.removesPacks = true
     policy.snapshotSegments = 1
     policy.snapshotWeight = 0
     policy.leastSegments = 1

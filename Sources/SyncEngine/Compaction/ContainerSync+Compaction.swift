@@ -34,6 +34,7 @@ extension ContainerSync {
         try await writeSnapshot(to: remote)
       }
       try await removeOldLog(of: remote)
+      guard settings.compaction.removesPacks else { return }
       try await deleteCondemned(of: remote)
       if try isSearchDue(length) {
         try await collectGarbage(of: remote)
