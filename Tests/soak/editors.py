@@ -56,7 +56,9 @@ class Gardener(Worker):
         self.count = 0
 
     def step(self):
-        self.settle()
+        # Not while the mount is away: in the empty directory below it nothing is there.
+        with self.lock:
+            self.settle()
         self.count += 1
         kind = self.numbers.random()
         path = self.numbers.choice(sorted(self.files)) if self.files else None
