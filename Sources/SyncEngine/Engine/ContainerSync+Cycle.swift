@@ -251,18 +251,22 @@ extension ContainerSync {
     }
     FaultPoint.reach("sync.committed")
     var versions: [ItemID: UploadedContent] = [:]
+    var settled = plan.settled
     for (id, version) in plan.versions {
-      // What is being written again is an edit of that version by the time it is closed.
-      guard let content = staged[id], !isBeingWritten(id) else { continue }
+      // What is being written again is an edit of that version by the time it is closed. It stays marked:
+      // were it not, and never written to before a crash, nothing would ever make it a version.
+      guard let content = staged[id], !isBeingWritten(id) else {
+        settled[id] = nil
+        continue
+      }
       versions[id] = UploadedContent(
         version: version, generation: content.generation, size: content.size,
         modified: content.modified, changed: content.changed)
     }
-    let settled = plan.settled
-    let undecided = plan.undecided
+    let (stamps, undecided) = (settled, plan.undecided)
     try local { () throws(Errno) in
       try catalog.committed(
-        changes, to: newPosition, stamps: settled, versions: versions, undecided: undecided,
+        changes, to: newPosition, stamps: stamps, versions: versions, undecided: undecided,
         origin: origin)
     }
     FaultPoint.reach("sync.acknowledged")
