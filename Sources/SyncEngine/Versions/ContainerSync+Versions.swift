@@ -120,8 +120,19 @@ extension ContainerSync {
   /// Ends a file's conflict on every device: of the conflict versions those in `keep` become files
   /// beside it (`name 2.ext`), the others go. When `keep` does not name the current version, the
   /// first one that it names becomes current.
-  package func resolve(_ number: InodeNumber, keep: [VersionID]) async throws(VersionFailure) {
-    try await changeVersions(of: number, seen: keep) { record, seen, remote in
+  package nonisolated func resolve(_ number: InodeNumber, keep: [VersionID])
+    async throws(VersionFailure)
+  {
+    // Before anything is waited for, the engine included: what comes from now on nobody has seen, and it
+    // must not go with what they did see.
+    let seen = Set(try versions(of: number).map(\.id)).union(keep)
+    try await resolve(number, keep: keep, seen: seen)
+  }
+
+  private func resolve(_ number: InodeNumber, keep: [VersionID], seen: Set<VersionID>)
+    async throws(VersionFailure)
+  {
+    try await changeVersions(of: number) { record, remote in
       guard seen.isSuperset(of: record.contents.map(\.id)) else {
         throw VersionFailure.failed("its versions have changed; list them again, then resolve")
       }
@@ -137,7 +148,7 @@ extension ContainerSync {
     async throws(VersionFailure)
   {
     let gone = Set(versions)
-    try await changeVersions(of: number, seen: versions) { record, _, _ in
+    try await changeVersions(of: number) { record, _ in
       let current =
         try record.kind == .file ? record.content?.id : self.currentPackage(record.id)?.id
       if let current, gone.contains(current) { throw VersionFailure.isCurrent }
@@ -149,25 +160,23 @@ extension ContainerSync {
   }
 
   /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
-  /// made from. It is also told the versions that the caller can have seen: those of before, and `seen`.
+  /// made from.
   private func changeVersions(
-    of number: InodeNumber, seen: [VersionID],
-    _ changes: (ItemRecord, Set<VersionID>, RemoteContainer) async throws -> LogChanges
+    of number: InodeNumber,
+    _ changes: (ItemRecord, RemoteContainer) async throws -> LogChanges
   ) async throws(VersionFailure) {
     let catalog = coordinator.catalog
     do {
       let inode = try catalog.inode(number)
       guard link.isReachable else { throw VersionFailure.offline }
       let remote = try await link.container()
-      let before = try catalog.remote(inode.item)?.contents ?? []
-      let seen = Set(before.map(\.id)).union(seen)
       for _ in 0..<100 {
         // What this device has not sent yet belongs to the conflict too.
         try await sync(timeout: .seconds(60))
         // Before the record: while a package's changes are made the log may go on.
         let position = try catalog.position()
         guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
-        let changes = try await changes(record, seen, remote)
+        let changes = try await changes(record, remote)
         guard !changes.isEmpty else { return }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
