@@ -98,7 +98,7 @@ package final class RemoteAccount: Sendable {
   /// The account's containers, by name.
   package func containers() async throws(RemoteError) -> [ContainerID] {
     var result: [ContainerID] = []
-    for object in try await objects(ObjectName.names) {
+    for object in try await store.allKeys(ObjectName.names) {
       // One that is deleted between listing and reading is no container.
       if let info = try await info(object) { result.append(info.id) }
     }
@@ -158,7 +158,7 @@ package final class RemoteAccount: Sendable {
     guard let info = try await info(object) else { return }
     let store = store
     try await storing { () async throws(StoreError) in try await store.delete(object) }
-    for key in try await objects(ObjectName.container(info.incarnation)) {
+    for key in try await store.allKeys(ObjectName.container(info.incarnation)) {
       try await storing { () async throws(StoreError) in try await store.delete(key) }
     }
   }
@@ -199,7 +199,7 @@ package final class RemoteAccount: Sendable {
 
   package func devices() async throws(RemoteError) -> [DeviceRecord] {
     var result: [DeviceRecord] = []
-    for object in try await objects(ObjectName.devices) {
+    for object in try await store.allKeys(ObjectName.devices) {
       guard let stored = try await Self.small(object, in: store) else { continue }
       guard let id = DeviceID(hex: object.dropFirst(ObjectName.devices.count)) else {
         throw .damaged(object: object, reason: "its name is none of a device")
@@ -235,21 +235,6 @@ package final class RemoteAccount: Sendable {
       return try keys.record.open(body, associated, limit: RemoteLimits.smallObject)
     } catch {
       throw .damaged(object: object, reason: error.reason)
-    }
-  }
-
-  /// All keys under a prefix.
-  private func objects(_ prefix: String) async throws(RemoteError) -> [String] {
-    let page = 1000
-    let store = store
-    var result: [String] = []
-    while true {
-      let after = result.last
-      let next = try await storing { () async throws(StoreError) in
-        try await store.list(prefix: prefix, after: after, limit: page)
-      }
-      result += next
-      guard next.count == page else { return result }
     }
   }
 }

@@ -47,7 +47,7 @@ extension RemoteContainer {
   /// Every pack that there is, whether the log knows of it or not.
   package func packs() async throws(RemoteError) -> [PackID] {
     let prefix = ObjectName.packs(incarnation)
-    return try await objects(prefix).compactMap { PackID(hex: $0.dropFirst(prefix.count)) }
+    return try await store.allKeys(prefix).compactMap { PackID(hex: $0.dropFirst(prefix.count)) }
   }
 
   // MARK: Cursors
@@ -65,7 +65,7 @@ extension RemoteContainer {
   package func cursors() async throws(RemoteError) -> [DeviceCursor] {
     let prefix = ObjectName.cursors(incarnation)
     var result: [DeviceCursor] = []
-    for name in try await objects(prefix) {
+    for name in try await store.allKeys(prefix) {
       guard let device = DeviceID(hex: name.dropFirst(prefix.count)) else { continue }
       let stored: [UInt8]
       do throws(StoreError) {

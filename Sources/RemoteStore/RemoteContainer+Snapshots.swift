@@ -83,24 +83,9 @@ extension RemoteContainer {
   /// Names are hostile; what is no snapshot's is passed over.
   func snapshotKeys() async throws(RemoteError) -> [(sequence: UInt64, key: String)] {
     let prefix = ObjectName.snapshots(incarnation)
-    return try await objects(prefix).compactMap { key in
+    return try await store.allKeys(prefix).compactMap { key in
       let rest = key.dropFirst(prefix.count)
       return rest.firstIndex(of: "/").flatMap { ObjectName.sequence(rest[..<$0]) }.map { ($0, key) }
-    }
-  }
-
-  /// All keys under a prefix.
-  func objects(_ prefix: String) async throws(RemoteError) -> [String] {
-    let page = 1000
-    let store = store
-    var result: [String] = []
-    while true {
-      let after = result.last
-      let next = try await storing { () async throws(StoreError) in
-        try await store.list(prefix: prefix, after: after, limit: page)
-      }
-      result += next
-      guard next.count == page else { return result }
     }
   }
 }

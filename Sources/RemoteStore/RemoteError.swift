@@ -79,3 +79,19 @@ func storing<Answer>(
     throw RemoteError(error)
   }
 }
+
+extension ObjectStore {
+  /// All keys under a prefix, in their order.
+  func allKeys(_ prefix: String) async throws(RemoteError) -> [String] {
+    let page = 1000
+    var result: [String] = []
+    while true {
+      let after = result.last
+      let next = try await storing { () async throws(StoreError) in
+        try await list(prefix: prefix, after: after, limit: page)
+      }
+      result += next
+      guard next.count == page else { return result }
+    }
+  }
+}

@@ -510,23 +510,13 @@ import Testing
     #expect(try catalog.hasExcludedChildren(of: folder.item))
   }
 
-  @Test func chunksAndManifests() throws {
-    let file = try fixture.file("file")
-    try fixture.write(file.number, 7)
+  @Test func chunksHavePlaces() throws {
     let location = ChunkLocation(
       chunk: chunk(9, 7), pack: .random(), offset: 1 << 40, storedLength: 99)
     try catalog.fold(LogChanges(chunks: [location]), to: fixture.position())
     let other = chunk(8, 1).id
     #expect(
       try catalog.chunkLocations([location.chunk.id, other]) == [location.chunk.id: location])
-    let inode = try catalog.inode(file.number)
-    let manifest = UploadedManifest(
-      generation: inode.generation, size: 7, modified: inode.modified,
-      manifest: Manifest(chunks: [location.chunk]))
-    try catalog.setUploadedManifest(file.item, manifest)
-    #expect(try catalog.uploadedManifest(file.item) == manifest)
-    try fixture.write(file.number, 7)
-    #expect(try catalog.uploadedManifest(file.item) == nil)
   }
 
   @Test func conflictsAreCounted() throws {

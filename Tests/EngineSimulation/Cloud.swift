@@ -15,6 +15,8 @@ final class Cloud: @unchecked Sendable {
   }
 
   private(set) var objects: [String: Object] = [:]
+  /// The segments of the log that were removed, for the simulation alone: as they were first put.
+  private(set) var removedLog: [String: Object] = [:]
   /// Every name, in the order of lists.
   private var names: [String] = []
   private var listeners: [Int: (String) -> Void] = [:]
@@ -44,7 +46,10 @@ final class Cloud: @unchecked Sendable {
   }
 
   func delete(_ key: String) {
-    if objects.removeValue(forKey: key) != nil { names.remove(at: place(of: key)) }
+    if let object = objects.removeValue(forKey: key) {
+      names.remove(at: place(of: key))
+      if key.contains("/log/"), removedLog[key] == nil { removedLog[key] = object }
+    }
     tell(key)
   }
 

@@ -13,9 +13,16 @@ final class SimulatedAccount {
   let opened: RemoteAccount
   /// By a way without faults.
   let container: RemoteContainer
+  /// By one that shows the whole log, what was removed of it too.
+  var history: RemoteContainer {
+    opened.by(PlainStore(cloud, prefix: prefix, showsRemovedLog: true))
+      .container(DeviceLife.container, incarnation: container.incarnation)
+  }
+  private let cloud: Cloud
 
   init(index: Int, seed: UInt64, cloud: Cloud, scheduler: Scheduler) throws {
     self.index = index
+    self.cloud = cloud
     prefix = index == 0 ? "" : "account\(index)/"
     ledger = Ledger(seed: seed &+ UInt64(index) &* 7919)
     let secret = AccountSecret.generate()
@@ -54,16 +61,20 @@ extension Scheduler {
 struct PlainStore: ObjectStore {
   private let cloud: Cloud
   private let prefix: String
+  private let showsRemovedLog: Bool
 
-  init(_ cloud: Cloud, prefix: String) {
+  init(_ cloud: Cloud, prefix: String, showsRemovedLog: Bool = false) {
     self.cloud = cloud
     self.prefix = prefix
+    self.showsRemovedLog = showsRemovedLog
   }
 
   var description: String { "simulated, without faults" }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    guard let object = cloud.objects[prefix + key] else { throw .notFound(key) }
+    let name = prefix + key
+    let removed = showsRemovedLog ? cloud.removedLog[name] : nil
+    guard let object = removed ?? cloud.objects[name] else { throw .notFound(key) }
     return object.bytes(range)
   }
 
@@ -76,7 +87,13 @@ struct PlainStore: ObjectStore {
   }
 
   func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    cloud.list(self.prefix, prefix, after: after, limit: limit) { _ in true }
+    let root = self.prefix
+    let there = cloud.list(root, prefix, after: after, limit: limit) { _ in true }
+    guard showsRemovedLog else { return there }
+    let removed = cloud.removedLog.keys.filter { $0.hasPrefix(root + prefix) }
+      .map { String($0.dropFirst(root.count)) }
+      .filter { name in after.map { keyPrecedes($0, name) } ?? true }
+    return Array(Set(there + removed).sorted(by: keyPrecedes).prefix(limit))
   }
 
   func delete(_ key: String) async throws(StoreError) { cloud.delete(prefix + key) }

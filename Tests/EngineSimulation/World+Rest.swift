@@ -104,10 +104,9 @@ extension World {
 
   /// The log, folded by the book, is what every device takes it for.
   private func checkLog(_ account: SimulatedAccount, _ devices: [SimulatedDevice]) throws {
-    // Where the log is compacted its beginning is gone; the newcomer has read a snapshot then.
-    guard !compacts else { return }
     var tree: [ItemID: ItemRecord] = [:]
-    let container = account.container
+    // Devices may have read a snapshot where its beginning is gone.
+    let container = account.history
     nonisolated(unsafe) var position = LogPosition.start
     while true {
       let segments = try scheduler.wait { try await container.segments(after: position) }

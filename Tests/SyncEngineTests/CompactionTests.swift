@@ -1,6 +1,7 @@
 import Backend
 import Catalog
 import Model
+import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
@@ -327,6 +328,44 @@ private func household(_ body: (Household) async throws -> Void) async throws {
   }
 
   /// Packs that were uploaded and never told of go in the end, but not those of who comes back.
+  /// As long as their packs are there, an edit that brings back a file brings back its conflict versions.
+  @Test func conflictVersionsInCondemnedPacksAreKept() async throws {
+    try await household { house in
+      var policy = CompactionPolicy.eager
+      policy.grace = CompactionPolicy.day
+      let first = try house.device(policy)
+      let second = try house.device(policy)
+      try first.write("Documents/a", [1])
+      try await settle(first, second)
+      _ = try await second.read("Documents/a")
+      let contents = [bytes(9_000, 1), bytes(9_000, 2)]
+      try first.write("Documents/a", contents[0])
+      try second.write("Documents/a", contents[1])
+      try await settle(first, second)
+      second.offline.set(offline: true)
+      try second.write("Documents/a", [7, 7])
+      try first.remove("Documents/a")
+      try await first.sync.sync()
+      try await first.sync.forget(nil)
+      try await compact(first, times: 4)
+      #expect(try !first.catalog.condemnedPacks().isEmpty)
+      second.offline.set(offline: false)
+      try await settle(second, first)
+      for device in [first, second] {
+        let inode = try #require(try device.find("Documents/a"))
+        let kept = try device.sync.versions(of: inode.number).filter(\.isConflict)
+        #expect(kept.count == 1)
+        for version in kept {
+          let read = Lock<[UInt8]>([])
+          try await device.sync.read(version.id, of: inode.number) { part in
+            read.withLock { $0 += part }
+          }
+          #expect(contents.contains(read.withLock { $0 }))
+        }
+      }
+    }
+  }
+
   @Test func straysGo() async throws {
     try await household { house in
       let first = try house.device()

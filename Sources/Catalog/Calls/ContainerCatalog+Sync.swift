@@ -161,35 +161,4 @@ extension ContainerCatalog {
       return result
     }
   }
-
-  /// The manifest that an interrupted upload had computed; nil unless the content is still that one.
-  package func uploadedManifest(_ item: ItemID) throws(Errno) -> UploadedManifest? {
-    try optional { engine in
-      guard let number = try engine.inodeNumber(of: item) else { return nil }
-      let inode = try engine.inode(number)
-      let found = try engine.database { db in
-        try engine.queries.upload.first(db, item) { row in
-          UploadedManifest(
-            generation: row.unsigned(0), size: row.unsigned(1), modified: row.time(2),
-            manifest: try Manifest(decoding: row.blob(3)))
-        }
-      }
-      guard let found, inode.version == nil, found.generation == inode.generation,
-        found.size == inode.size, found.modified == inode.modified
-      else { return nil }
-      return found
-    }
-  }
-
-  /// Nil forgets it.
-  package func setUploadedManifest(_ item: ItemID, _ manifest: UploadedManifest?) throws(Errno) {
-    try changeLazily { engine in
-      try engine.write { db in
-        guard let manifest else { return try engine.queries.deleteUpload.run(db, item) }
-        try engine.queries.setUpload.run(
-          db, item, manifest.generation.column, manifest.size.column,
-          manifest.modified.nanoseconds, Array(manifest.manifest.encoded()))
-      }
-    }
-  }
 }

@@ -278,13 +278,6 @@ struct Queries {
     "INSERT INTO staged_pack (id, bytes, state, condemned) VALUES (?, ?, ?, ?)")
   let stagedItem = Query("SELECT record FROM staged_item WHERE item = ?")
 
-  let upload = Query("SELECT generation, size, mtime, manifest FROM upload WHERE item = ?")
-  let setUpload = Query(
-    """
-    INSERT OR REPLACE INTO upload (item, generation, size, mtime, manifest) VALUES (?, ?, ?, ?, ?)
-    """)
-  let deleteUpload = Query("DELETE FROM upload WHERE item = ?")
-
   let shown = Query("SELECT record FROM shown WHERE ino = ?")
   let setShown = Query("INSERT OR REPLACE INTO shown (ino, record) VALUES (?, ?)")
   let deleteShown = Query("DELETE FROM shown WHERE ino = ?")

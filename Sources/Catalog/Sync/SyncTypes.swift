@@ -105,22 +105,6 @@ package struct UploadedContent: Hashable, Sendable {
   }
 }
 
-/// The manifest of an edited content, kept so that an upload that was cut off need not read and
-/// chunk the file again. It counts only while the file is still of this generation, size and time.
-package struct UploadedManifest: Hashable, Sendable {
-  package let generation: UInt64
-  package let size: UInt64
-  package let modified: Timestamp
-  package let manifest: Manifest
-
-  package init(generation: UInt64, size: UInt64, modified: Timestamp, manifest: Manifest) {
-    self.generation = generation
-    self.size = size
-    self.modified = modified
-    self.manifest = manifest
-  }
-}
-
 /// Something that `check` found to be wrong.
 package struct Problem: Hashable, Sendable, CustomStringConvertible {
   package let description: String

@@ -17,7 +17,8 @@ extension ContainerSync {
       do throws(SyncFailure) {
         try await compact()
       } catch {
-        logger.debug("compaction: \(error)")
+        // It goes on from there the next time; who wonders why the log stays long finds it here.
+        logger.log(level: error == .offline ? .debug : .warning, "compaction: \(error)")
       }
     }
   }

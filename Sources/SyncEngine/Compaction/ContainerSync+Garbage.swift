@@ -43,7 +43,8 @@ extension ContainerSync {
       await Task.yield()
     }
     dead += try await strays(of: remote)
-    let moved = try await rewrite(sparse, remote)
+    let moved = try await storeAnew(sparse.flatMap(\.live), remote)
+    FaultPoint.reach("compact.rewritten")
     let places = Dictionary(moved.map { ($0.chunk.id, $0) }, uniquingKeysWith: { $1 })
     guard !dead.isEmpty || !moved.isEmpty else { return }
     let chosen = (dead + sparse.map(\.pack)).sorted()
@@ -70,29 +71,6 @@ extension ContainerSync {
     if isDone {
       logger.info("\(chosen.count) packs are condemned; \(size) bytes of them were written anew")
     }
-  }
-
-  /// The live chunks of packs, in new packs that are durable and that the log does not know yet.
-  private func rewrite(_ packs: [PackUse], _ remote: RemoteContainer) async throws(CycleFailure)
-    -> [ChunkLocation]
-  {
-    guard !packs.isEmpty else { return [] }
-    let uploader = remote.makeUploader()
-    for pack in packs {
-      var rest = pack.live[...]
-      while !rest.isEmpty {
-        guard !Task.isCancelled else { throw .cancelled }
-        let batch = Array(rest.prefix(16))
-        rest = rest.dropFirst(batch.count)
-        try await remotely { () throws(RemoteError) in
-          let contents = try await remote.read(batch)
-          try await uploader.add(zip(batch.map(\.chunk), contents).map { ($0, $1) })
-        }
-      }
-    }
-    let result = try await remotely { () throws(RemoteError) in try await uploader.finish() }
-    FaultPoint.reach("compact.rewritten")
-    return result
   }
 
   /// What is in the backend and in no log for so long that no upload will be gone on with. What the

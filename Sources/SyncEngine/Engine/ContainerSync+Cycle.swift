@@ -232,7 +232,7 @@ extension ContainerSync {
     let origin = origin
     var newPosition = position
     if !changes.isEmpty {
-      guard let usable = try usable(changes) else { return false }
+      guard let usable = try await usable(changes, remote) else { return false }
       changes = usable
       guard
         try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
@@ -284,35 +284,6 @@ extension ContainerSync {
     }
     for id in plan.versions.keys { staged[id] = nil }
     return true
-  }
-
-  /// What of a segment can be put. Nil: some of the content that was sent is in packs that have been
-  /// condemned since. It is sent again, and planned anew.
-  private func usable(_ changes: LogChanges) throws(CycleFailure) -> LogChanges? {
-    let catalog = coordinator.catalog
-    let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
-    guard !unusable.isEmpty else { return changes }
-    let lost = unannounced.filter { unusable.packs.contains($0.pack) }
-    try local { () throws(Errno) in try catalog.forgetSent(lost) }
-    unannounced.removeAll { unusable.packs.contains($0.pack) }
-    var result = changes
-    var isWhole = lost.isEmpty
-    for (index, record) in changes.upserts.enumerated() {
-      guard let versions = unusable.versions[record.id] else { continue }
-      // The versions of a conflict that went with the item, when it was removed elsewhere and all of
-      // it was forgotten, are nowhere any more.
-      let own = staged[record.id]?.version
-      result.upserts[index].conflicts.removeAll { versions.contains($0.id) && $0.id != own }
-      let isOurs = record.conflicts.contains { $0.id == own && versions.contains($0.id) }
-      guard isOurs || record.content.map({ versions.contains($0.id) }) ?? false else { continue }
-      isWhole = false
-      try local { () throws(Errno) in try catalog.setUploadedManifest(record.id, nil) }
-      if staged.removeValue(forKey: record.id) != nil { continue }
-      guard try local({ () throws(Errno) in try catalog.forgetVersion(of: record.id) }) else {
-        throw .local("the content of item \(record.id) is no longer in the backend, nor here")
-      }
-    }
-    return isWhole ? result : nil
   }
 
   /// Of a segment that is written now.
