@@ -13,6 +13,7 @@ final class Ledger {
   private(set) var superseded: Set<Manifest> = []
   private var unsent: Set<VersionID> = []
   private var removed: Set<ItemID> = []
+  private var losesAttributes = false
   /// All that attributes were ever given: a directory that is made on two devices at once becomes one
   /// item, with what both had.
   private(set) var values: Set<[UInt8]> = []
@@ -109,7 +110,10 @@ final class Ledger {
   /// only a content that they write brings it back, as they have it.
   func removeAttributes(of item: ItemID) { removed.insert(item) }
 
+  /// A version of a package goes, with whatever its files had: nobody takes apart what that was.
+  func removePackageVersion() { losesAttributes = true }
+
   func mayMiss(_ key: AttributeKey) -> Bool {
-    removed.contains(key.item) || attributes[key]?.mayBeMissing ?? true
+    losesAttributes || removed.contains(key.item) || attributes[key]?.mayBeMissing ?? true
   }
 }

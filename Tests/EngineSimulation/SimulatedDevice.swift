@@ -44,7 +44,8 @@ final class SimulatedDevice: @unchecked Sendable {
   let account: SimulatedAccount
   let clock: SkewedClock
   let id: Model.DeviceID
-  private let settings: SyncSettings
+  private let poll: Duration
+  private let keepRemovedDays: Int
   private var directory: String
   private(set) var life: DeviceLife?
   /// What the user does now; one thing at a time.
@@ -71,11 +72,8 @@ final class SimulatedDevice: @unchecked Sendable {
     random = SeededGenerator(seed: world.seed, stream: 10 + UInt64(index))
     id = .random(using: &random)
     clock = SkewedClock(world.scheduler, skew: Self.anySkew(&random))
-    let poll = Duration.seconds([60, 300, 900][random.number(0...2)])
-    let keepRemovedDays = [0, 30][random.number(0...1)]
-    settings = SyncSettings(
-      poll: poll, keepRemovedDays: keepRemovedDays,
-      compaction: world.compacts ? .restless : .never)
+    poll = Duration.seconds([60, 300, 900][random.number(0...2)])
+    keepRemovedDays = [0, 30][random.number(0...1)]
     directory = "\(world.directory)/\(index)-0"
     try Self.prepare(directory)
     try start()
@@ -114,6 +112,9 @@ final class SimulatedDevice: @unchecked Sendable {
     lives += 1
     world.scheduler.note("\(name) starts")
     world.joins(self)
+    let settings = SyncSettings(
+      poll: poll, keepRemovedDays: keepRemovedDays,
+      compaction: world.compacts ? .restless : .never)
     try world.scheduler.perform(owner) {
       let life = try DeviceLife(
         owner: owner, directory: directory, device: id, name: name, clock: clock,

@@ -92,7 +92,10 @@ extension SimulatedDevice {
         if random.chance(10) { try await pause(life) }
       }
       account.ledger.removeAttributes(of: item.inode.item)
-      for content in life.keptInConflicts(of: item.inode) { account.ledger.supersede(content) }
+      for content in life.keptInConflicts(of: item.inode) {
+        account.ledger.supersede(content)
+        account.ledger.removePackageVersion()
+      }
       try life.fileSystem.remove(item.name.bytes, in: item.parent, directory: true)
     } else {
       account.ledger.removeAttributes(of: item.inode.item)

@@ -128,7 +128,7 @@ extension SimulatedDevice {
     case .evictTree: try life.coordinator.evict(folder)
     case .read: if let file = sight.file { try await read(file.inode.number, life) }
     case .resolve:
-      if let found = sight.files.first(where: { !life.conflicts(of: $0.inode).isEmpty }) {
+      if let found = sight.items.first(where: { !life.conflicts(of: $0.inode).isEmpty }) {
         try await resolve(found.inode, life)
       }
     case .setClock: setClock()
@@ -173,10 +173,24 @@ extension SimulatedDevice {
     // Before: a crash in the midst of it may leave it done.
     for version in [record.content].compactMap(\.self) + record.conflicts
     where version.id != kept.id { account.ledger.supersede(version) }
+    if inode.kind == .directory { try supersedePackage(inode, life) }
     do {
       try await life.sync.resolve(inode.number, keep: [kept.id])
     } catch {
       world.scheduler.note("\(name) resolve: \(error)")
+    }
+  }
+
+  /// What is in it and in its versions; what is kept of that is not looked for either.
+  private func supersedePackage(_ package: Catalog.Inode, _ life: DeviceLife) throws {
+    for content in life.keptInConflicts(of: package) { account.ledger.supersede(content) }
+    account.ledger.removePackageVersion()
+    var pending = [package.number]
+    while let folder = pending.popLast() {
+      for entry in try life.catalog.readDirectory(folder, after: 0, limit: 100_000) {
+        if entry.inode.kind == .directory { pending.append(entry.inode.number) }
+        try supersede(entry.inode, life)
+      }
     }
   }
 

@@ -50,8 +50,8 @@ final class World: @unchecked Sendable {
     return devices.indices.contains(index) ? devices[index] : nil
   }
 
-  /// Devices compact all the time, or never: then the whole log can be looked at in the end.
-  let compacts = getenv("SIMULATION_COMPACTS") != nil
+  /// Devices compact all the time, or never. In the end they cease to: at rest nothing may happen.
+  var compacts = getenv("SIMULATION_COMPACTS") != nil
   /// Directories may have the name of a package.
   let hasPackages = getenv("SIMULATION_PACKAGES") != nil
 

@@ -9,9 +9,11 @@ internal import SystemPackage
 extension ContainerSync {
   /// What of a segment can be put. Nil: some of the content that was sent is in packs that have been
   /// condemned since. It is sent again, and planned anew.
-  func usable(_ changes: LogChanges, _ remote: RemoteContainer) async throws(CycleFailure)
-    -> LogChanges?
-  {
+  ///
+  /// `archives`: the packages that the segment keeps as versions.
+  func usable(
+    _ changes: LogChanges, _ archives: [ItemID: PackageTree], _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> LogChanges? {
     let catalog = coordinator.catalog
     let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
     guard !unusable.isEmpty else { return changes }
@@ -26,6 +28,9 @@ extension ContainerSync {
       for version in record.conflicts where versions.contains(version.id) && version.id != own {
         if try await sendAgain(version, remote) {
           isWhole = false
+        } else if archives[record.id]?.id == version.id {
+          isWhole = false
+          try await renewPackage(record.id, remote)
         } else {
           // It went with the item, when that was removed elsewhere and all of it was forgotten, and its
           // packs are gone: it is nowhere any more.
@@ -38,11 +43,74 @@ extension ContainerSync {
       guard isOurs || record.content.map({ versions.contains($0.id) }) ?? false else { continue }
       isWhole = false
       if staged.removeValue(forKey: record.id) != nil { continue }
-      guard try local({ () throws(Errno) in try catalog.forgetVersion(of: record.id) }) else {
-        throw .local("the content of item \(record.id) is no longer in the backend, nor here")
-      }
+      guard let content = record.content else { continue }
+      try await renew(record.id, content, remote)
     }
     return isWhole ? result : nil
+  }
+
+  /// A content that was uploaded and whose packs are condemned, or gone: sent again from here if it is
+  /// here, or from those packs.
+  private func renew(_ item: ItemID, _ content: ContentVersion, _ remote: RemoteContainer)
+    async throws(CycleFailure)
+  {
+    let catalog = coordinator.catalog
+    if try local({ () throws(Errno) in try catalog.forgetVersion(of: item) }) { return }
+    if try await sendAgain(content, remote) { return }
+    try giveUp(item)
+  }
+
+  /// The same for all of a package that is to be kept as it is here.
+  private func renewPackage(_ root: ItemID, _ remote: RemoteContainer) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    let contents = try local { () throws(Errno) -> [(ItemID, ContentVersion)] in
+      var files: [Catalog.Inode] = []
+      guard let number = try catalog.inodeNumber(of: root) else { return [] }
+      try coordinator.forEachBelow(number) { child in
+        if child.kind == .file, !child.isExcluded { files.append(child) }
+      }
+      var result: [(ItemID, ContentVersion)] = []
+      for file in files {
+        guard let content = try catalog.shownContent(of: file.number) else { continue }
+        let ids = (content.manifest?.chunks ?? []).map(\.id)
+        if try !catalog.usableChunks(ids).isSuperset(of: ids) {
+          result.append((file.item, content))
+        }
+      }
+      return result
+    }
+    for (item, content) in contents { try await renew(item, content, remote) }
+  }
+
+  /// Of a file that somebody removed so long ago that its bytes are nowhere: it is only still shown here,
+  /// never downloaded, on a device that was away for all that time, and was to come back since something
+  /// else of its package was changed. It becomes what the log has of it.
+  private func giveUp(_ item: ItemID) throws(CycleFailure) {
+    let coordinator = coordinator
+    let catalog = coordinator.catalog
+    let operation = try local { () throws(Errno) -> LocalOperation in
+      let stamp = try catalog.dirtyStamp(item)
+      guard var record = try catalog.remote(item) else { return .remove(item, stamp: stamp) }
+      // Where it is stays to be settled.
+      record.links = try CatalogTrees(catalog: catalog).localRecord(item)?.links ?? record.links
+      return .upsert(record, content: .placeholder, stamp: stamp)
+    }
+    do throws(ApplyFailure) {
+      let result = try catalog.apply(
+        [operation], isOpen: { coordinator.isOpen($0) },
+        isOpenForWriting: { coordinator.isOpenForWriting($0) })
+      coordinator.invalidate(result.invalidations)
+      discard(result.obsolete)
+    } catch .changed, .busy {
+      return
+    } catch {
+      throw .local("the content of item \(item) is no longer in the backend, nor here")
+    }
+    logger.warning(
+      """
+      item \(item), which was removed elsewhere, is not brought back with its package: its content is \
+      no longer in the backend, nor here
+      """)
   }
 
   /// Stores a conflict version's chunks anew, from the condemned packs that they are still in: no file

@@ -212,7 +212,7 @@ extension ContainerSync {
 
   /// Unlinks content files once no row names them, durably: the other order could leave a row whose
   /// bytes are gone.
-  private func discard(_ keys: [ContentKey]) {
+  func discard(_ keys: [ContentKey]) {
     guard !keys.isEmpty else { return }
     let content = coordinator.content
     coordinator.catalog.afterDurableCommit {
@@ -232,7 +232,7 @@ extension ContainerSync {
     let origin = origin
     var newPosition = position
     if !changes.isEmpty {
-      guard let usable = try await usable(changes, remote) else { return false }
+      guard let usable = try await usable(changes, plan.archives, remote) else { return false }
       changes = usable
       guard
         try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
