@@ -95,11 +95,7 @@ extension ContainerSync {
       device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
       packages: coordinator.packages, held: held)
     var plan = try local { () throws(Errno) in try planner.plan(items) }
-    logger.trace(
-      """
-      plan for \(items.count) items: \(plan.local) here; \(plan.upserts.count) upserts, \
-      \(plan.removals.count) removals; \(plan.uploads.count) uploads; \(plan.deferred.count) wait
-      """)
+    logger.trace("plan for \(items.count) items: \(plan)")
 
     if try restoreRemoved(plan) { return .again }
     guard let replacements = try await stageReplacements(plan, remote) else { return .again }

@@ -55,7 +55,7 @@ extension ContainerSync {
     {
       let winner = kept.remove(at: index)
       resolved.modified = winner.modified
-      changes.removals = try below(record.id)
+      try empty(record.id, in: &changes)
       changes.upserts += try await items(of: winner, in: record.id, remote)
     }
     var number = 2
@@ -74,16 +74,31 @@ extension ContainerSync {
     return changes
   }
 
-  private func below(_ item: ItemID) throws -> [ItemID] {
-    var result: Set<ItemID> = []
-    var pending = [item]
+  /// All that a package holds goes. A file that has another name outside of it keeps that.
+  private func empty(_ root: ItemID, in changes: inout LogChanges) throws {
+    let catalog = coordinator.catalog
+    var directories: Set<ItemID> = [root]
+    var files: Set<ItemID> = []
+    var pending = [root]
     while let next = pending.popLast() {
-      for child in try coordinator.catalog.remoteChildren(of: next)
-      where result.insert(child).inserted {
-        pending.append(child)
+      for child in try catalog.remoteChildren(of: next) {
+        guard try catalog.remote(child)?.kind == .directory else {
+          files.insert(child)
+          continue
+        }
+        if directories.insert(child).inserted { pending.append(child) }
       }
     }
-    return Array(result)
+    changes.removals += directories.subtracting([root])
+    for id in files {
+      guard var record = try catalog.remote(id) else { continue }
+      record.links.removeAll { directories.contains($0.parent) }
+      if record.links.isEmpty {
+        changes.removals.append(id)
+      } else {
+        changes.upserts.append(record)
+      }
+    }
   }
 
   private func items(

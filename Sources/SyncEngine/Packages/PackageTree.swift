@@ -89,6 +89,8 @@ package struct PackageTree: Hashable, Sendable {
 /// Gathers what a package holds.
 package struct PackageTreeBuilder {
   private var entries: [PackageTree.Entry] = []
+  /// Under a name that something else may have.
+  private var extras: [PackageTree.Entry] = []
   private var newest: (modified: Timestamp, device: Model.DeviceID)?
 
   package init() {}
@@ -109,16 +111,37 @@ package struct PackageTreeBuilder {
       entry.content = manifest
       if index > 0 {
         entry.modified = version.modified
-        entry.path = path.dropLast() + [path[path.count - 1].numbered(index + 1)]
-      } else if newest.map({ (version.modified, version.device) > $0 }) ?? true {
+        extras.append(entry)
+        continue
+      }
+      if newest.map({ (version.modified, version.device) > $0 }) ?? true {
         newest = (version.modified, version.device)
       }
       entries.append(entry)
     }
   }
 
+  private mutating func placeExtras() {
+    var paths = Set(entries.map(\.path))
+    extras.sort { left, right in
+      left.path == right.path
+        ? left.modified < right.modified : PackageTree.precedes(left.path, right.path)
+    }
+    for var entry in extras {
+      guard let name = entry.path.last else { continue }
+      var number = 2
+      repeat {
+        entry.path = entry.path.dropLast() + [name.numbered(number)]
+        number += 1
+      } while !paths.insert(entry.path).inserted
+      entries.append(entry)
+    }
+    extras = []
+  }
+
   /// It was modified when the youngest thing in it was, a directory's list of names included.
-  package func finish(device: Model.DeviceID) -> PackageTree {
+  package mutating func finish(device: Model.DeviceID) -> PackageTree {
+    placeExtras()
     let times = entries.map(\.modified)
     return PackageTree(
       entries, device: newest?.device ?? device,

@@ -237,7 +237,10 @@ extension Planner {
     } else if (ours.modified, ours.id) > (theirs.modified, theirs.id) {
       takeOurs(inside, &targets)
       if !kept.contains(theirs.id) {
-        targets[root] = Target(record: rootThere, isRemoteOnly: true)
+        // Where the package goes, it goes with what is put into it: each for itself could be a cycle.
+        if targets.items[root] == nil {
+          targets[root] = Target(record: rootThere, isRemoteOnly: true)
+        }
         targets.archives[root] = theirs
       }
       for id in inside where targets[id]?.record == nil { targets.archived.insert(id) }

@@ -40,3 +40,30 @@ package struct Plan: Sendable {
     local.isEmpty && upserts.isEmpty && removals.isEmpty && uploads.isEmpty
   }
 }
+
+/// For people who follow what the engine does.
+extension Plan: CustomStringConvertible {
+  package var description: String {
+    let here = local.map { operation in
+      switch operation {
+      case .upsert(let record, let content, _): "\(Self.told(record)) \(content)"
+      case .remove(let id, _): "\(id) goes"
+      case .adopt(let id, let other): "\(id) becomes \(other)"
+      case .agree(let id, _): "\(id) agrees"
+      case .forgetBase(let id): "\(id) stays here alone"
+      }
+    }
+    return """
+      here \(here); log \(upserts.map(Self.told)), without \(removals); uploads \(uploads); \
+      \(deferred) wait
+      """
+  }
+
+  private static func told(_ record: ItemRecord) -> String {
+    let links = record.links.map { "\($0.parent)/\($0.name)" }.joined(separator: " ")
+    let contents = ([record.content].compactMap(\.self) + record.conflicts).map { version in
+      "\(version.id)\(version.manifest == nil ? " unsent" : "")"
+    }
+    return "\(record.id) at \(links) \(contents.joined(separator: " "))"
+  }
+}

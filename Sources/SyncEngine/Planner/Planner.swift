@@ -179,7 +179,7 @@ package struct Planner<View: TreeView> {
         }
         continue
       }
-      let changesRemote = record != trees.remote
+      let changesRemote = record != trees.remote || targets.archives[id] != nil
       if target.isRemoteOnly {
         plan.upserts.append(record)
         if !PlantedMistake.movesBaseEarly.isPlanted { plan.undecided.insert(id) }

@@ -178,6 +178,10 @@ extension ContainerSync {
         guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
         let changes = try await changes(record, remote)
         guard !changes.isEmpty else { return }
+        // A segment that no device could read would end the sync of all of them.
+        guard try catalog.accepts(changes, after: position) else {
+          throw VersionFailure.failed("what was asked for does not fit the log; nothing was sent")
+        }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
           try await sync(timeout: .seconds(60))
