@@ -63,23 +63,31 @@ extension ContainerSync {
   /// The same for all of a package that is to be kept as it is here.
   private func renewPackage(_ root: ItemID, _ remote: RemoteContainer) async throws(CycleFailure) {
     let catalog = coordinator.catalog
-    let contents = try local { () throws(Errno) -> [(ItemID, ContentVersion)] in
-      var files: [Catalog.Inode] = []
-      guard let number = try catalog.inodeNumber(of: root) else { return [] }
-      try coordinator.forEachBelow(number) { child in
-        if child.kind == .file, !child.isExcluded { files.append(child) }
+    let sent = Set(unannounced.map(\.chunk.id))
+    var contents: [(ItemID, ContentVersion)] = []
+    for file in try local({ () throws(Errno) in try files(of: root) }) {
+      let content = try local { () throws(Errno) in try catalog.shownContent(of: file.number) }
+      guard let manifest = content?.manifest ?? staged[file.item]?.manifest else { continue }
+      let ids = Set(manifest.chunks.map(\.id)).subtracting(sent)
+      let usable = try local { () throws(Errno) in try catalog.usableChunks(Array(ids)) }
+      guard !usable.isSuperset(of: ids) else { continue }
+      if let content {
+        contents.append((file.item, content))
+      } else {
+        // An edit that began before they were condemned, and found some of its chunks there.
+        staged[file.item] = nil
       }
-      var result: [(ItemID, ContentVersion)] = []
-      for file in files {
-        guard let content = try catalog.shownContent(of: file.number) else { continue }
-        let ids = (content.manifest?.chunks ?? []).map(\.id)
-        if try !catalog.usableChunks(ids).isSuperset(of: ids) {
-          result.append((file.item, content))
-        }
-      }
-      return result
     }
     for (item, content) in contents { try await renew(item, content, remote) }
+  }
+
+  private func files(of root: ItemID) throws(Errno) -> [Catalog.Inode] {
+    guard let number = try coordinator.catalog.inodeNumber(of: root) else { return [] }
+    var result: [Catalog.Inode] = []
+    try coordinator.forEachBelow(number) { child in
+      if child.kind == .file, !child.isExcluded { result.append(child) }
+    }
+    return result
   }
 
   /// Of a file that somebody removed so long ago that its bytes are nowhere: it is only still shown here,

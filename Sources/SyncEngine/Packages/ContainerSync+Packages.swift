@@ -62,8 +62,7 @@ extension ContainerSync {
         case .frame(let pieces):
           chunks += try await remotely { () throws(RemoteError) in
             try await uploader.add(pieces: pieces) { ids in
-              let found = Set(try catalog.chunkLocations(ids).keys)
-              return found.union(known.lazy.map(\.chunk.id))
+              try catalog.usableChunks(ids).union(known.lazy.map(\.chunk.id))
             }
           }
         }

@@ -98,8 +98,12 @@ extension PackageFinder {
         side == .local
         ? try localChildren(of: next.directory) : try view.remoteChildren(of: next.directory)
       for child in children {
-        guard let record = try record(child, side), next.path.count < 1_000 else { return nil }
+        guard var record = try record(child, side), next.path.count < 1_000 else { return nil }
         var content = record.content
+        if side == .local {
+          // Those of one that was removed elsewhere went with it, and may be nowhere any more.
+          record.conflicts = try self.record(child, .remote)?.conflicts ?? []
+        }
         if side == .local, let local = items[child]?.local, let edited = local.edited {
           content = merge.version(of: local, edited: edited, parent: nil)
         } else if side == .local, record.kind == .file, content == nil {

@@ -297,11 +297,24 @@ extension Planner {
         targets[id] = Target(record: nil)
         continue
       }
+      if let content = remote.content, content.manifest == nil, content.device == merge.device {
+        // Announced from here and not sent: nobody else has it, nor ever will.
+        targets[id] = ourAnnouncement(trees, remote)
+        continue
+      }
       let isNews =
         trees.local.map { $0.edited != nil || $0.record.content?.id != remote.content?.id } ?? true
       targets[id] = Target(
         record: remote, replacesContent: remote.kind == .file && isNews || trees.local == nil)
     }
+  }
+
+  private func ourAnnouncement(_ trees: ItemTrees, _ remote: ItemRecord) -> Target {
+    guard let local = trees.local, let edited = local.edited else { return Target(record: nil) }
+    var record = remote
+    record.modified = local.record.modified
+    record.content = merge.version(of: local, edited: edited, parent: nil)
+    return Target(record: record, commits: edited)
   }
 
   // MARK: Comparing
