@@ -33,6 +33,8 @@ final class World: @unchecked Sendable {
     self.seed = seed
     self.directory = directory
     self.bug = bug
+    compacts = Self.isWanted("SIMULATION_COMPACTS", else: seed % 3 == 0)
+    hasPackages = Self.isWanted("SIMULATION_PACKAGES", else: seed % 2 == 0)
     scheduler = Scheduler.begin(seed: seed)
     scheduler.isTold = isTold
     cloud = Cloud(scheduler)
@@ -51,9 +53,18 @@ final class World: @unchecked Sendable {
   }
 
   /// Devices compact all the time, or never. In the end they cease to: at rest nothing may happen.
-  var compacts = getenv("SIMULATION_COMPACTS") != nil
+  var compacts: Bool
   /// Directories may have the name of a package.
-  let hasPackages = getenv("SIMULATION_PACKAGES") != nil
+  let hasPackages: Bool
+
+  /// What a run has is its seed's to say, unless it is asked for or not wanted.
+  private static func isWanted(_ variable: String, else usual: Bool) -> Bool {
+    switch getenv(variable).map({ String(cString: $0) }) {
+    case "1": true
+    case "0": false
+    default: usual
+    }
+  }
 
   func count(_ what: String) { tally[what, default: 0] += 1 }
 

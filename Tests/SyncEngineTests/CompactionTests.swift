@@ -366,6 +366,38 @@ private func household(_ body: (Household) async throws -> Void) async throws {
     }
   }
 
+  /// A package that was removed elsewhere comes back since it was edited here; of its other files, which
+  /// were never downloaded, the bytes are nowhere.
+  @Test func aPackageComesBackWithoutWhatIsNowhere() async throws {
+    try await household { house in
+      var policy = CompactionPolicy.eager
+      policy.away = 0
+      let first = try house.device(policy)
+      let second = try house.device(policy)
+      try first.makeDirectory("Documents/p.pages")
+      for name in ["edited", "here", "away"] {
+        try first.write("Documents/p.pages/\(name)", bytes(9_000, 1))
+      }
+      try await settle(first, second)
+      let here = try await second.read("Documents/p.pages/here")
+      second.offline.set(offline: true)
+      try second.write("Documents/p.pages/edited", [7, 7])
+      for name in ["edited", "here", "away"] { try first.remove("Documents/p.pages/\(name)") }
+      try first.remove("Documents/p.pages", directory: true)
+      try await first.sync.sync()
+      try await first.sync.forget(nil)
+      try await compact(first, times: 6)
+      #expect(try await house.keys("packs").isEmpty)
+      second.offline.set(offline: false)
+      try await settle(second, first)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/p.pages/edited") == [7, 7])
+        #expect(try await device.read("Documents/p.pages/here") == here)
+        #expect(try device.find("Documents/p.pages/away") == nil)
+      }
+    }
+  }
+
   @Test func straysGo() async throws {
     try await household { house in
       let first = try house.device()

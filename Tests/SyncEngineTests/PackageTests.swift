@@ -178,6 +178,53 @@ import Testing
     }
   }
 
+  @Test func aNameOutsideOfAPackageStaysWhenAnotherVersionTakesItsPlace() async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      let linked = try #require(try first.find(Self.root + "/media/c"))
+      let documents = try #require(try first.find("Documents")).number
+      _ = try first.catalog.link(linked.number, as: ItemName("outside"), in: documents)
+      try await settle(first, second)
+      _ = try await texts(second)
+      try fill(first, ["b"], "first")
+      try fill(second, ["a"], "second")
+      try await first.sync.sync(timeout: .seconds(60))
+      try await settle(second, first)
+      let loser = try #require(try versions(first).first { $0.isConflict })
+      let inode = try #require(try first.find(Self.root))
+      try await first.sync.resolve(inode.number, keep: [loser.id])
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["one", "first", "one", "one"])
+        #expect(try await device.read("Documents/outside") == Array("one media/c".utf8))
+      }
+    }
+  }
+
+  /// What goes into a package that moves, moves with it: applied one without the other it would be a
+  /// directory within itself.
+  @Test func aPackageThatWinsMovesWithWhatIsPutIntoIt() async throws {
+    try await withDevices { first, second in
+      try first.makeDirectory("Documents/folder")
+      try first.makeDirectory("Documents/folder/p.pages")
+      try first.write("Documents/folder/p.pages/a", [1])
+      try first.write("Documents/folder/p.pages/b", [1])
+      try await settle(first, second)
+      _ = try await second.read("Documents/folder/p.pages/a")
+      try first.rename("Documents/folder/p.pages", "Documents/p.pages")
+      try first.rename("Documents/folder", "Documents/p.pages/folder")
+      try first.write("Documents/p.pages/b", [2])
+      try await first.sync.sync(timeout: .seconds(60))
+      // Later, and without having seen that.
+      try second.write("Documents/folder/p.pages/a", [3])
+      try await settle(second, first)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/p.pages/a") == [3])
+        #expect(try device.catalog.conflictCount() == 1)
+      }
+    }
+  }
+
   @Test func equalEditsOfAPackageAreNoConflict() async throws {
     try await withDevices { first, second in
       try make(first, "one")

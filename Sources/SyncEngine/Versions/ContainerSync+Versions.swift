@@ -133,7 +133,9 @@ extension ContainerSync {
     async throws(VersionFailure)
   {
     try await changeVersions(of: number) { record, remote in
-      guard seen.isSuperset(of: record.contents.map(\.id)) else {
+      // Of a package, what it holds is its current version.
+      let current = record.kind == .file ? nil : try self.currentPackage(record.id)?.id
+      guard seen.isSuperset(of: record.contents.map(\.id) + [current].compactMap(\.self)) else {
         throw VersionFailure.failed("its versions have changed; list them again, then resolve")
       }
       return record.kind == .file
