@@ -164,7 +164,10 @@ extension DaemonService {
   private func firstSync(_ session: ContainerSession) {
     guard !offline.isOffline, session.isUnread else { return }
     do throws(ControlError) {
-      try Blocking.run { try await session.sync.sync(timeout: .seconds(5)) }
+      // The first cycle of a large container takes longer; the mount answers meanwhile.
+      try Blocking.run {
+        try await Self.abandoning(after: .seconds(5)) { try await session.sync.sync() }
+      }
     } catch {
       logger.info("\(session.id): the first look at the backend is not done: \(error.message)")
     }

@@ -85,7 +85,7 @@ extension DaemonService {
   }
 
   /// Throws `timedOut` when `work` takes longer, without waiting for it to notice.
-  private static func abandoning(
+  static func abandoning(
     after limit: Duration, _ work: @escaping @Sendable () async throws -> Void
   ) async throws {
     let (stream, continuation) = AsyncStream.makeStream(of: Result<Void, any Error>.self)

@@ -26,21 +26,25 @@ extension ContainerCatalog {
   ///
   /// `isOpenForWriting` is asked under the catalog's lock, together with the item: a close notes what
   /// was written before the file counts as closed, so that none is seen as closed without it.
+  ///
+  /// `only`: of these items alone.
   package func differences(
-    isOpenForWriting: (InodeNumber) -> Bool
+    of only: [ItemID]? = nil, isOpenForWriting: (InodeNumber) -> Bool
   ) throws(Errno) -> [ItemID: ItemDifference] {
     defer { engine.withLock { $0.touched = nil } }
     var left = try changeLazily { engine in
       engine.touched = []
-      return try engine.differing()
+      return try only ?? engine.differing()
     }
+    let wanted = only.map { Set($0) }
     var result: [ItemID: ItemDifference] = [:]
     var pass = 0
     while true {
       for item in left { result[item] = try run { try $0.difference(item, isOpenForWriting) } }
       pass += 1
       left = try run { engine in
-        let touched = engine.touched ?? []
+        var touched = engine.touched ?? []
+        if let wanted { touched.formIntersection(wanted) }
         engine.touched = []
         guard touched.count <= Self.lastPass || pass >= Self.passLimit else {
           return Array(touched)

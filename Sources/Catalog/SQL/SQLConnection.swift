@@ -18,12 +18,14 @@ final class SQLConnection: @unchecked Sendable {
   /// Pages in the write-ahead log after the last commit.
   private(set) var logPages = 0
   private var isClosed = false
-  private var isCacheLarge = false
+  private var cache = SQLConnection.usualCache
 
   /// Of pages, in KiB. A large flush has room for all that it changes, so that each page is written once;
   /// else the caches above, of what is asked for, serve better than pages.
   static let usualCache = 4096
   private static let largeCache = 32768
+  /// Enough for the indices of some hundred thousand items.
+  static let middleCache = 16384
 
   init(_ queue: DatabaseQueue) throws {
     self.queue = queue
@@ -101,11 +103,13 @@ final class SQLConnection: @unchecked Sendable {
   }
 
   /// What is beyond the usual goes at once, unless the open transaction changed it.
-  func setLargeCache(_ isLarge: Bool) {
-    guard isLarge != isCacheLarge else { return }
-    isCacheLarge = isLarge
+  func setLargeCache(_ isLarge: Bool) { setCache(isLarge ? Self.largeCache : Self.usualCache) }
+
+  func setCache(_ size: Int) {
+    guard size != cache else { return }
+    cache = size
     // Where it fails the cache stays as it was, which costs memory or time and nothing else.
-    try? execute("PRAGMA cache_size = -\(isLarge ? Self.largeCache : Self.usualCache)")
+    try? execute("PRAGMA cache_size = -\(size)")
   }
 
   /// Gives back the memory of pages that nothing changed.

@@ -193,6 +193,26 @@ struct Queries {
     """)
   let clearStamp = Query("DELETE FROM dirty WHERE item = ?")
   let stampedAfter = Query("SELECT item FROM dirty WHERE stamp > ?")
+  let dirtyMore = Query("SELECT COUNT(*) FROM (SELECT 1 FROM dirty LIMIT ?)")
+  let anyRemoval = Query(
+    """
+    SELECT 1 FROM dirty d WHERE EXISTS (SELECT 1 FROM remote r WHERE r.item = d.item) \
+    AND NOT EXISTS (SELECT 1 FROM inode i WHERE i.item = d.item AND i.detached = 0 \
+    AND i.flags & 4 = 0) LIMIT 1
+    """)
+  let newItems = Query(
+    """
+    SELECT i.item, i.ino FROM dirty d JOIN inode i ON i.item = d.item AND i.detached = 0 \
+    WHERE i.ino > ? AND NOT EXISTS (SELECT 1 FROM remote r WHERE r.item = d.item) \
+    ORDER BY i.ino LIMIT ?
+    """)
+  let unsentFiles = Query(
+    """
+    SELECT i.item FROM dirty d JOIN inode i ON i.item = d.item AND i.detached = 0 \
+    JOIN remote r ON r.item = d.item AND r.same = 1 \
+    WHERE i.kind = 1 AND i.content = 0 AND i.version IS NULL \
+    ORDER BY i.ctime < ?, i.size, i.item
+    """)
   let stampCount = Query("SELECT COUNT(*) FROM dirty")
 
   let remote = Query("SELECT record, applied, same FROM remote WHERE item = ?")
@@ -219,11 +239,28 @@ struct Queries {
     "SELECT item, record, time, device FROM removed WHERE item > ? ORDER BY item LIMIT ?")
   let remotePage = Query(
     "SELECT item, record FROM remote WHERE item > ? AND record IS NOT NULL ORDER BY item LIMIT ?")
+  /// Of these the record is NULL unless the item never was here.
+  private static let arrivalColumn = """
+    CASE WHEN NOT EXISTS (SELECT 1 FROM inode i WHERE i.item = r.item AND i.detached = 0) \
+    AND NOT EXISTS (SELECT 1 FROM dirty d WHERE d.item = r.item) THEN r.record END
+    """
   let arrivalPage = Query(
     """
-    SELECT item, record FROM remote WHERE same = 0 AND applied IS NULL AND record IS NOT NULL \
-    AND item > ? ORDER BY item LIMIT ?
+    SELECT r.item, \(arrivalColumn) FROM remote r WHERE r.same = 0 AND r.applied IS NULL \
+    AND r.record IS NOT NULL AND r.item > ? ORDER BY r.item LIMIT ?
     """)
+  let arrivalsInside = Query(
+    """
+    SELECT l.name, \(arrivalColumn) FROM \
+    (SELECT name, item FROM remote_link WHERE parent = ? AND name > ? ORDER BY name LIMIT ?) l \
+    LEFT JOIN remote r ON r.item = l.item AND r.same = 0 AND r.applied IS NULL ORDER BY l.name
+    """)
+  let arrival = Query(
+    """
+    SELECT \(arrivalColumn) FROM remote r \
+    WHERE r.item = ? AND r.same = 0 AND r.applied IS NULL
+    """)
+  let agreeOnArrival = Query("UPDATE remote SET same = 1 WHERE item = ?")
   let differsMore = Query("SELECT COUNT(*) FROM (SELECT 1 FROM remote WHERE same = 0 LIMIT ?)")
 
   let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")

@@ -4,80 +4,258 @@ package import SystemPackage
 /// Items that came from elsewhere and meet nothing here. Of them a plan says no more than that they
 /// are to be made, so they need none: a device that is new in a large container shows it bit by bit,
 /// instead of planning all of it first.
+///
+/// Where the looking for them stands. First directories are gone through from the root down, so that
+/// the top can be listed at once. The many come by identity: in that order lie their records, each of
+/// which is written to.
+package struct ArrivalCursor: Sendable {
+  /// So many items are looked at from the root down.
+  private static let top = 2_000
+
+  /// To be looked into, from `next` on.
+  private var directories: [ItemID] = [.root, .documents]
+  private var next = 0
+  private var seen = 0
+  /// The last name that was seen in the first of them.
+  fileprivate var name: ItemName?
+  fileprivate var item: ItemID?
+  /// Directories in which something is made; true: they are to be looked at with all that is in them.
+  /// As the log was at `position`.
+  fileprivate var apart: [ItemID: Bool] = [:]
+  fileprivate var position = LogPosition.start
+  package fileprivate(set) var isDone = false
+
+  package init() {}
+
+  fileprivate var directory: ItemID? { next < directories.count ? directories[next] : nil }
+
+  fileprivate mutating func looked(at count: Int, upTo last: ItemName?, isEnd: Bool) {
+    name = isEnd ? nil : last
+    if isEnd { next += 1 }
+    seen += count
+    if seen >= Self.top { directories = [] }
+  }
+
+  fileprivate mutating func add(_ records: ArraySlice<ItemRecord>) {
+    guard seen < Self.top, directories.count < Self.top else { return }
+    directories += records.filter { $0.kind == .directory }.map(\.id)
+  }
+}
+
+/// One that was made.
+package struct Arrival: Sendable {
+  package let record: ItemRecord
+  package let number: InodeNumber
+  /// Where its first name is.
+  package let parent: InodeNumber
+}
+
 extension Engine {
-  /// What is in the log, never was here, and is not to be looked at together with others.
-  private func arriving(_ item: ItemID, _ isApart: (ItemRecord) -> Bool) throws -> ItemRecord? {
-    guard let row = try remoteRow(item), row.applied == nil, let record = try decode(row.record),
-      !isApart(record), item != .root, try stamp(item) == nil, try inodeNumber(of: item) == nil
+  /// `bytes` is nil for what is here or was, or has a mark. Nil for what is to be looked at together
+  /// with others, or cannot be made as it is.
+  private func arriving(_ bytes: [UInt8]?, _ isApart: (ItemRecord) -> Bool) throws -> ItemRecord? {
+    guard let record = try decode(bytes), record.id != .root, record.kind.isSynced,
+      // A file without content would be one that was edited here.
+      record.kind != .file || record.content != nil,
+      record.kind == .directory ? record.links.count == 1 : !record.links.isEmpty,
+      !isApart(record)
     else { return nil }
     return record
   }
 
-  /// Adds an item to `batch`, after the directories that have to be there first. False where
+  private func arriving(_ item: ItemID, _ isApart: (ItemRecord) -> Bool) throws -> ItemRecord? {
+    let bytes = try database { db in
+      try queries.arrival.first(db, item) { $0.bytes(0) } ?? nil
+    }
+    return try arriving(bytes, isApart)
+  }
+
+  /// Adds an item to `batch`, after the directories that have to be there first. Nothing where
   /// something is in the way, or above it.
   private func add(
     _ record: ItemRecord, to batch: inout ArrivalBatch, _ isApart: (ItemRecord) -> Bool
-  ) throws -> Bool {
+  ) throws {
     var path: [ItemRecord] = []
     var pending = [record]
     while let next = pending.popLast() {
-      if batch.chosen.contains(next.id) { continue }
-      guard !batch.refused.contains(next.id), path.count < 10_000 else { return false }
+      if batch.isChosen(next.id) { continue }
+      guard !batch.refused.contains(next.id), path.count < 10_000 else { return }
       path.append(next)
       for link in next.links {
-        guard !link.name.isExcludedFromSync else { return refuse(path, &batch) }
-        if batch.chosen.contains(link.parent) { continue }
-        if let parent = try syncedInode(link.parent) {
-          guard parent.kind == .directory, try !batch.isApart(link.parent, self, isApart),
-            try child(link.name, in: parent.number) == nil
-          else { return refuse(path, &batch) }
+        guard !link.name.isExcludedFromSync else { return batch.refuse(path) }
+        if batch.isChosen(link.parent) { continue }
+        if let parent = try batch.present(link.parent, self, isApart) {
+          guard let parent, try child(link.name, in: parent) == nil else {
+            return batch.refuse(path)
+          }
           continue
         }
         guard let above = try arriving(link.parent, isApart), above.kind == .directory else {
-          return refuse(path, &batch)
+          return batch.refuse(path)
         }
         pending.append(above)
       }
     }
-    for record in path.reversed() where batch.chosen.insert(record.id).inserted {
-      batch.records.append(record)
+    for record in path.reversed() { batch.choose(record) }
+  }
+
+  /// Looks at some more; gives at how many.
+  private func look(
+    _ cursor: inout ArrivalCursor, _ limit: Int, _ batch: inout ArrivalBatch,
+    _ isApart: (ItemRecord) -> Bool
+  ) throws -> Int {
+    var rows: [[UInt8]?] = []
+    if let directory = cursor.directory {
+      var last: ItemName?
+      rows = try database { db in
+        try queries.arrivalsInside.all(
+          db, directory, cursor.name?.bytes ?? [], Int64(limit)
+        ) { row in
+          last = try row.name(0)
+          return row.bytes(1)
+        }
+      }
+      cursor.looked(at: rows.count, upTo: last, isEnd: rows.count < limit)
+    } else {
+      rows = try database { db in
+        try queries.arrivalPage.all(db, cursor.item?.bytes ?? [], Int64(limit)) { row in
+          cursor.item = try row.identifier(0)
+          return row.bytes(1)
+        }
+      }
+      cursor.isDone = rows.count < limit
     }
-    return true
+    let first = batch.records.count
+    for bytes in rows {
+      guard let record = try arriving(bytes, isApart) else { continue }
+      try add(record, to: &batch, isApart)
+    }
+    if cursor.item == nil, !cursor.isDone { cursor.add(batch.records[first...]) }
+    return rows.count + 1
   }
 
-  private func refuse(_ path: [ItemRecord], _ batch: inout ArrivalBatch) -> Bool {
-    // Only the item itself is known to be refused; above it another name may be what is wrong.
-    if let first = path.first { batch.refused.insert(first.id) }
-    return false
+  fileprivate func bringArrivals(
+    _ cursor: inout ArrivalCursor, limit: Int, _ isApart: (ItemRecord) -> Bool
+  ) throws -> (made: [Arrival], invalidations: [Invalidation]) {
+    let position = try self.position()
+    if position != cursor.position { cursor.apart = [:] }
+    cursor.position = position
+    var batch = ArrivalBatch()
+    swap(&batch.apart, &cursor.apart)
+    defer { swap(&batch.apart, &cursor.apart) }
+    var looked = 0
+    while batch.records.count < limit, looked < 4 * limit, !cursor.isDone {
+      looked += try look(&cursor, max(64, limit - batch.records.count), &batch, isApart)
+    }
+    return try make(batch)
   }
 
-  fileprivate func arrivals(
-    after start: ItemID?, limit: Int, _ isApart: (ItemRecord) -> Bool
-  ) throws -> (records: [ItemRecord], next: ItemID?) {
-    let rows = try database { db in
-      try queries.arrivalPage.all(db, start?.bytes ?? [], Int64(limit)) { row in
-        try row.identifier(0) as ItemID
+  /// Each is made as it is to be in the end, and the base says so: each row is written once.
+  private func make(_ batch: ArrivalBatch) throws -> (
+    made: [Arrival], invalidations: [Invalidation]
+  ) {
+    guard !batch.records.isEmpty else { return ([], []) }
+    let root = try inode(.root)
+    let time = now
+    var made: [Arrival] = []
+    var invalidations: [Invalidation] = []
+    var numbers: [ItemID: InodeNumber] = [:]
+    var subdirectories: [InodeNumber: UInt32] = [:]
+    var changed: Set<InodeNumber> = []
+    for record in batch.records {
+      let inode = try insert(
+        Inode(arriving: record, owner: root.owner, group: root.group, at: time, nextNumber()))
+      numbers[record.id] = inode.number
+      var first: InodeNumber?
+      for link in record.links {
+        let isNew = numbers[link.parent] != nil
+        guard let parent = numbers[link.parent] ?? batch.number(of: link.parent) else {
+          throw CatalogDamage("an item comes before its directory")
+        }
+        // There is nothing to look for in what is made just now, and the kernel does not know it.
+        if isNew {
+          names.insert(EntryKey(parent: parent, name: link.name), .none)
+        } else {
+          invalidations.append(.entry(parent: parent, name: link.name))
+          changed.insert(parent)
+        }
+        try addEntry(parent, link.name, inode)
+        if inode.kind == .directory { subdirectories[parent, default: 0] += 1 }
+        first = first ?? parent
+      }
+      if let first { made.append(Arrival(record: record, number: inode.number, parent: first)) }
+    }
+    for (number, count) in subdirectories {
+      var parent = try inode(number)
+      parent.linkCount += count
+      try store(parent)
+    }
+    invalidations += changed.sorted().map { .attributes($0) }
+    try write { db in
+      for arrival in made {
+        try queries.agreeOnArrival.run(db, arrival.record.id)
+        for (name, value) in arrival.record.attributes.sorted(by: { $0.key < $1.key }) {
+          try queries.setAttribute.run(db, arrival.number.column, name, value)
+        }
       }
     }
-    var batch = ArrivalBatch()
-    for item in rows where !batch.chosen.contains(item) {
-      guard let record = try arriving(item, isApart) else { continue }
-      _ = try add(record, to: &batch, isApart)
-    }
-    return (batch.records, rows.count == limit ? rows.last : nil)
+    return (made, invalidations)
+  }
+}
+
+extension Inode {
+  fileprivate init(
+    arriving record: ItemRecord, owner: UInt32, group: UInt32, at time: Timestamp,
+    _ generation: UInt64
+  ) {
+    self.init(
+      number: InodeNumber(0), item: record.id, kind: record.kind, mode: record.mode & 0o7777,
+      owner: owner, group: group,
+      linkCount: record.kind == .directory ? 2 : UInt32(clamping: record.links.count),
+      size: record.content?.size ?? UInt64(record.target.count), accessed: record.modified,
+      modified: record.modified, changed: time, created: record.created, target: record.target,
+      isPackage: record.isPackage, content: record.kind == .file ? .remote : .local,
+      generation: generation, version: record.kind == .file ? record.content?.id : nil)
   }
 }
 
 private struct ArrivalBatch {
   /// Parents first.
-  var records: [ItemRecord] = []
-  var chosen: Set<ItemID> = []
-  var refused: Set<ItemID> = []
-  private var apart: [ItemID: Bool] = [:]
+  private(set) var records: [ItemRecord] = []
+  private(set) var refused: Set<ItemID> = []
+  private var chosen: Set<ItemID> = []
+  /// Directories that are here; nil for those in which nothing is simply made.
+  private var here: [ItemID: InodeNumber?] = [:]
+  fileprivate var apart: [ItemID: Bool] = [:]
+
+  func isChosen(_ item: ItemID) -> Bool { chosen.contains(item) }
+
+  func number(of directory: ItemID) -> InodeNumber? { here[directory] ?? nil }
+
+  mutating func choose(_ record: ItemRecord) {
+    if chosen.insert(record.id).inserted { records.append(record) }
+  }
+
+  mutating func refuse(_ path: [ItemRecord]) {
+    // Only the item itself is known to be refused; above it another name may be what is wrong.
+    if let first = path.first { refused.insert(first.id) }
+  }
+
+  /// Nil for what is not here; nil within for that in which nothing is simply made.
+  mutating func present(_ item: ItemID, _ engine: Engine, _ rule: (ItemRecord) -> Bool) throws
+    -> InodeNumber??
+  {
+    if let known = here[item] { return .some(known) }
+    guard let inode = try engine.syncedInode(item) else { return nil }
+    let isUsable = try inode.kind == .directory && !isApart(item, engine, rule)
+    let result = isUsable ? inode.number : nil
+    here[item] = .some(result)
+    return .some(result)
+  }
 
   /// Whether a directory that is here, or one above it, is to be looked at with all in it.
-  mutating func isApart(_ item: ItemID, _ engine: Engine, _ rule: (ItemRecord) -> Bool) throws
-    -> Bool
+  private mutating func isApart(_ item: ItemID, _ engine: Engine, _ rule: (ItemRecord) -> Bool)
+    throws -> Bool
   {
     var passed: [ItemID] = []
     var current = item
@@ -111,12 +289,14 @@ extension ContainerCatalog {
     }
   }
 
-  /// Items that can simply be made here, of the next `limit` that are new, after `start` by identity:
-  /// directories before what is in them. `next` is where to go on, nil at the end. What is in
-  /// something that `isApart` is left out.
-  package func arrivals(
-    after start: ItemID?, limit: Int, isApart: (ItemRecord) -> Bool
-  ) throws(Errno) -> (records: [ItemRecord], next: ItemID?) {
-    try changeLazily { try $0.arrivals(after: start, limit: limit, isApart) }
+  /// Makes about `limit` more of what can simply be made here, in one transaction: files are
+  /// placeholders, base := remote. What is in something that `isApart` is left out, and so is what
+  /// something stands in the way of. The kernel's caches are to be invalidated after.
+  package func bringArrivals(
+    _ cursor: inout ArrivalCursor, limit: Int, isApart: (ItemRecord) -> Bool
+  ) throws(Errno) -> (made: [Arrival], invalidations: [Invalidation]) {
+    let result = try changeLazily { try $0.bringArrivals(&cursor, limit: limit, isApart) }
+    try useLargeCache(!cursor.isDone)
+    return result
   }
 }

@@ -1,3 +1,4 @@
+internal import GRDB
 internal import Model
 internal import Platform
 internal import RecordFormat
@@ -139,14 +140,16 @@ extension Engine {
         record.id, RemoteRow(record: record.encoded(), applied: rows[record.id]?.applied),
         was: rows[record.id])
       try setConflicted(record.id, !record.conflicts.isEmpty)
-      try write { db in
-        for link in record.links {
-          let isTaken =
-            try queries.remoteChild.first(db, link.parent, link.name) { _ in true }
-          guard isTaken == nil else { throw Errno.badMessage }
-          try queries.insertRemoteLink.run(
-            db, link.parent, link.name, record.id)
+      do {
+        try write { db in
+          for link in record.links {
+            try queries.insertRemoteLink.run(
+              db, link.parent, link.name, record.id)
+          }
         }
+      } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+        // The name is another item's.
+        throw Errno.badMessage
       }
     }
     for id in changes.removals
@@ -186,8 +189,10 @@ extension Engine {
   /// nothing, no directory is below itself. The root is there even before a record says so.
   private func checkTree(_ changes: LogChanges) throws {
     var checked: Set<ItemID> = []
+    var directories: Set<ItemID> = []
     for record in changes.upserts {
       for link in record.links {
+        if record.kind != .directory, directories.contains(link.parent) { continue }
         var current = link.parent
         var passed: Set<ItemID> = [record.id]
         while current != .root, !checked.contains(current) {
@@ -198,7 +203,10 @@ extension Engine {
             let above = parent.links.first?.parent
           else { throw Errno.badMessage }
           // Files end no cycle: what is above their directory is its own record's concern.
-          guard record.kind == .directory else { break }
+          guard record.kind == .directory else {
+            directories.insert(current)
+            break
+          }
           current = above
         }
         if record.kind == .directory { checked.formUnion(passed) }

@@ -173,6 +173,7 @@ extension ContainerCatalog {
 
   /// Drops what was staged before.
   package func beginSnapshot() throws(Errno) {
+    try useLargeCache(true)
     try changeLazily { try $0.dropStaged() }
   }
 
@@ -202,5 +203,16 @@ extension ContainerCatalog {
   ) throws(Errno) {
     try changeLazily { try $0.install(mark, hash: hash, from: device) }
     try commit(durable: true)
+    try useLargeCache(false)
+  }
+
+  /// Where very many rows change, pages of indices that do not stay in memory are written and read over
+  /// and over.
+  func useLargeCache(_ isLarge: Bool) throws(Errno) {
+    try run { engine in
+      engine.withConnection {
+        engine.connection.setCache(isLarge ? SQLConnection.middleCache : SQLConnection.usualCache)
+      }
+    }
   }
 }

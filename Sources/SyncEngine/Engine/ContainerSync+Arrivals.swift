@@ -1,39 +1,56 @@
 internal import Catalog
 internal import Coordination
 internal import Model
+internal import Platform
 internal import RemoteStore
 internal import SystemPackage
 
 /// Very many new items at once: a device that is new in a large container, or a large tree that came.
 extension ContainerSync {
-  /// With more differences than this, what is simply new is made without planning it.
-  private static let many = 2_000
-  /// How many items are made in one transaction: requests of the kernel wait for it.
-  private static let batch = 400
-
   /// Makes what is new and meets nothing here, so that planning has only the rest to look at.
   func bringArrivals() async throws(CycleFailure) {
     let catalog = coordinator.catalog
     let packages = coordinator.packages
-    guard try local({ () throws(Errno) in try catalog.differsInMore(than: Self.many) }) else {
+    guard
+      try local({ () throws(Errno) in try catalog.differsInMore(than: settings.manyItems.arrivals) }
+      )
+    else {
       return
     }
-    var start: ItemID?
-    repeat {
+    var cursor = ArrivalCursor()
+    while !cursor.isDone {
       guard !Task.isCancelled else { throw .cancelled }
-      let from = start
-      // A package is made as a whole or not at all.
-      let (records, next) = try local { () throws(Errno) in
-        try catalog.arrivals(after: from, limit: Self.batch) { packages.isPackage($0) }
+      // A package is made as a whole or not at all. What cannot be made as it is, the planner settles.
+      let (made, invalidations) = try local { () throws(Errno) in
+        try catalog.bringArrivals(&cursor, limit: settings.manyItems.arrivalPart) {
+          packages.isPackage($0)
+        }
       }
-      if !records.isEmpty {
-        var plan = Plan()
-        plan.local = records.map { .upsert($0, content: .placeholder, stamp: nil) }
-        // What cannot be made as it is, the planner settles.
-        _ = try await apply(plan, [:], 0)
+      for arrival in made {
+        if let link = arrival.record.links.first {
+          turns.received(link, at: monotonicNanoseconds())
+        }
       }
-      start = next
+      coordinator.invalidate(invalidations)
+      fetch(made)
       await Task.yield()
-    } while start != nil
+    }
+  }
+
+  /// Starts to bring what is wanted before it is opened.
+  private func fetch(_ arrivals: [Arrival]) {
+    let coordinator = coordinator
+    var pinned: [InodeNumber: Bool] = [:]
+    for arrival in arrivals where arrival.record.kind == .file {
+      if policy != .greedy {
+        let isPinned =
+          pinned[arrival.parent]
+          ?? (try? coordinator.catalog.inode(arrival.parent)).map { coordinator.isPinned($0) }
+          ?? false
+        pinned[arrival.parent] = isPinned
+        guard isPinned else { continue }
+      }
+      try? coordinator.startDownload(arrival.number)
+    }
   }
 }

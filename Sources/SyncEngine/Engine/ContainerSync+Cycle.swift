@@ -77,6 +77,7 @@ extension ContainerSync {
   private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
+    if try await sendDepartures(to: remote) { return .again }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
@@ -119,13 +120,17 @@ extension ContainerSync {
 
   /// The items in which the trees differ, each as it is in all three, at one moment.
   ///
-  /// With it, when what is dirty was changed.
-  private func gather() throws(Errno) -> ([ItemID: ItemTrees], changes: [ItemID: Timestamp]) {
+  /// With it, when what is dirty was changed. `only`: of these items alone.
+  func gather(_ only: [ItemID]? = nil) throws(Errno) -> (
+    items: [ItemID: ItemTrees], changes: [ItemID: Timestamp]
+  ) {
     var result: [ItemID: ItemTrees] = [:]
     var changes: [ItemID: Timestamp] = [:]
     var numbers: Set<InodeNumber> = []
     let coordinator = coordinator
-    let found = try coordinator.catalog.differences { coordinator.isOpenForWriting($0) }
+    let found = try coordinator.catalog.differences(of: only) {
+      coordinator.isOpenForWriting($0)
+    }
     for (id, item) in found {
       var trees = ItemTrees(base: item.base, remote: item.remote, stamp: item.stamp)
       if let local = item.local {
@@ -141,7 +146,7 @@ extension ContainerSync {
       result[id] = trees
     }
     // What is in sync, or gone, has nothing left that could fail.
-    transfers.forgetErrors(except: numbers)
+    if only == nil { transfers.forgetErrors(except: numbers) }
     return (result, changes)
   }
 
@@ -219,7 +224,7 @@ extension ContainerSync {
   // MARK: Remote
 
   /// Puts the plan's remote half into the log. False: another device was first.
-  private func commit(
+  func commit(
     _ plan: Plan, to remote: RemoteContainer, after position: LogPosition
   ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog

@@ -8,6 +8,19 @@ package enum ContentPolicy: String, Sendable, CaseIterable {
   case greedy
 }
 
+/// From how many items on they are no longer planned all together, and how many are taken at once then.
+package struct ManyItems: Sendable {
+  /// That are new from elsewhere.
+  package var arrivals = 2_000
+  /// Of these so many are made in one transaction: requests of the kernel wait for it.
+  package var arrivalPart = 400
+  /// That were changed here.
+  package var departures = 8_000
+  package var departurePart = 4_000
+
+  package init() {}
+}
+
 package struct SyncSettings: Sendable {
   /// How long nothing must change before changes go up.
   package var debounce: Duration
@@ -27,6 +40,7 @@ package struct SyncSettings: Sendable {
   package var keepRemovedDays: Int
   /// When the log is compacted.
   package var compaction: CompactionPolicy
+  package var manyItems = ManyItems()
 
   package init(
     debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),

@@ -21,9 +21,13 @@ enum UploadOrder {
   private static let recently = Int64(60) * 1_000_000_000
   private static let mostFiles = 256
 
+  static func recent(at now: Timestamp) -> Timestamp {
+    Timestamp(nanoseconds: now.nanoseconds - recently)
+  }
+
   static func batches(_ files: [Catalog.Inode], at now: Timestamp) -> [UploadBatch] {
     func isOld(_ inode: Catalog.Inode) -> Int {
-      inode.changed.nanoseconds < now.nanoseconds - recently ? 1 : 0
+      inode.changed < recent(at: now) ? 1 : 0
     }
     let ordered = files.sorted {
       (isOld($0), $0.size, $0.item) < (isOld($1), $1.size, $1.item)

@@ -1,0 +1,69 @@
+package import Model
+package import SystemPackage
+
+/// Very many items that were made here and that the log does not have, or has without their content:
+/// which of them there are, so that they can be sent part by part.
+extension Engine {
+  /// Items that neither log nor base know, by their inodes, after one; with the directories above them
+  /// that are new as well, whatever their numbers.
+  fileprivate func newItems(after start: InodeNumber, limit: Int) throws -> (
+    items: [ItemID], next: InodeNumber?
+  ) {
+    let rows = try database { db in
+      try queries.newItems.all(db, start.column, Int64(limit)) { row in
+        (item: try row.identifier(0) as ItemID, number: row.number(1))
+      }
+    }
+    var items: [ItemID] = []
+    var seen: Set<ItemID> = [.root]
+    for row in rows {
+      var pending = [row.number]
+      if seen.insert(row.item).inserted { items.append(row.item) }
+      while let number = pending.popLast() {
+        for link in try links(of: number) {
+          let above = try inode(link.parent)
+          guard seen.insert(above.item).inserted, try remoteRow(above.item) == nil else { continue }
+          items.append(above.item)
+          pending.append(link.parent)
+        }
+      }
+    }
+    return (items, rows.count == limit ? rows.last?.number : nil)
+  }
+}
+
+extension ContainerCatalog {
+  /// Whether more than `count` items were changed here.
+  package func isDirtyInMore(than count: Int) throws(Errno) -> Bool {
+    try changeLazily { engine in
+      try engine.database { db in
+        try engine.queries.dirtyMore.first(db, Int64(count) + 1) { Int($0.integer(0)) } ?? 0
+      } > count
+    }
+  }
+
+  /// Whether something that the log has is gone here and was not told.
+  package func hasRemovals() throws(Errno) -> Bool {
+    try changeLazily { engine in
+      try engine.database { db in try engine.queries.anyRemoval.first(db) { _ in true } ?? false }
+    }
+  }
+
+  /// About `limit` items that the log does not have, after an inode; each with the directories above it
+  /// that are new. `next` is where to go on, nil at the end.
+  package func newItems(after start: InodeNumber, limit: Int) throws(Errno) -> (
+    items: [ItemID], next: InodeNumber?
+  ) {
+    try changeLazily { try $0.newItems(after: start, limit: limit) }
+  }
+
+  /// Files that the log has, whose content was changed here: those changed since `time` first, then
+  /// the small ones.
+  package func unsentFiles(changedSince time: Timestamp) throws(Errno) -> [ItemID] {
+    try changeLazily { engine in
+      try engine.database { db in
+        try engine.queries.unsentFiles.all(db, time.nanoseconds) { try $0.identifier(0) }
+      }
+    }
+  }
+}

@@ -1,0 +1,149 @@
+internal import Catalog
+internal import Coordination
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// Very many items that were made here: planned and sent part by part, since the three trees of all of
+/// them at once take more memory than everything else.
+///
+/// A part has only what a plan says the same of with and without the rest: new items that meet nothing
+/// in the log, with the new directories above them, and edited files that are where the log has them.
+/// Packages, removals, moves and names that collide are left to the plan of all that is left.
+extension ContainerSync {
+  /// A part whose content does not all go, since programs write to it, is left after so many rounds.
+  private static let rounds = 8
+
+  /// Sends what can go in parts. True: something went, so look again.
+  func sendDepartures(to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    guard
+      try local({ () throws(Errno) in try catalog.isDirtyInMore(than: settings.manyItems.departures)
+      }),
+      // What is new may stand for what was removed, and goes with it.
+      try !local({ () throws(Errno) in try catalog.hasRemovals() })
+    else { return false }
+    let part = settings.manyItems.departurePart
+    var hasMoved = false
+    // All names before any content.
+    var start: InodeNumber? = .root
+    while let from = start {
+      let (items, next) = try local { () throws(Errno) in
+        try catalog.newItems(after: from, limit: part)
+      }
+      start = next
+      switch try await sendPart(items, to: remote, withContent: false) {
+      case .overtaken: return true
+      case .moved: hasMoved = true
+      case .nothing: break
+      }
+    }
+    let files = try local { () throws(Errno) in
+      try catalog.unsentFiles(changedSince: UploadOrder.recent(at: catalog.now))
+    }
+    for first in stride(from: 0, to: files.count, by: part) {
+      let some = Array(files[first..<min(first + part, files.count)])
+      for _ in 0..<Self.rounds {
+        let outcome = try await sendPart(some, to: remote, withContent: true)
+        if outcome == .overtaken { return true }
+        guard outcome == .moved else { break }
+        hasMoved = true
+      }
+    }
+    return hasMoved
+  }
+
+  private enum Outcome {
+    case nothing
+    case moved
+    /// The log or something here is not what was planned for.
+    case overtaken
+  }
+
+  private func sendPart(
+    _ items: [ItemID], to remote: RemoteContainer, withContent: Bool
+  ) async throws(CycleFailure) -> Outcome {
+    guard !Task.isCancelled else { throw .cancelled }
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    let plan = try local { () throws(Errno) -> Plan? in
+      let trees = try gather(items).items
+      var independence = Independence(
+        view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: trees)
+      var chosen: [ItemID: ItemTrees] = [:]
+      for (id, item) in trees where try independence.isIndependent(id) { chosen[id] = item }
+      guard !chosen.isEmpty else { return nil }
+      let planner = Planner(
+        device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
+        packages: coordinator.packages)
+      return try planner.plan(chosen)
+    }
+    guard let plan, !plan.isPreliminary, plan.local.isEmpty, plan.removals.isEmpty,
+      plan.archives.isEmpty
+    else { return .nothing }
+    var outcome = Outcome.nothing
+    if !plan.upserts.isEmpty || !plan.versions.isEmpty {
+      guard try await commit(plan, to: remote, after: position) else { return .overtaken }
+      outcome = .moved
+    }
+    if withContent, !plan.uploads.isEmpty, try await upload(plan.uploads, to: remote) {
+      outcome = .moved
+    }
+    await Task.yield()
+    return outcome
+  }
+}
+
+/// Which of the items that were looked at can be planned without those that were not.
+struct Independence<View: TreeView> {
+  private let view: View
+  private let items: [ItemID: ItemTrees]
+  private var finder: PackageFinder<View>
+  private var known: [ItemID: Bool] = [.root: true]
+
+  init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
+    self.view = view
+    self.items = items
+    finder = PackageFinder(view: view, types: types, items: items)
+  }
+
+  mutating func isIndependent(_ id: ItemID) throws(Errno) -> Bool {
+    if let answer = known[id] { return answer }
+    // So that a cycle ends.
+    known[id] = false
+    let answer = try decide(id)
+    known[id] = answer
+    return answer
+  }
+
+  private mutating func decide(_ id: ItemID) throws(Errno) -> Bool {
+    guard let trees = items[id], let local = trees.local, trees.base == trees.remote else {
+      return false
+    }
+    if let remote = trees.remote {
+      guard local.edited != nil, remote.links == local.record.links else { return false }
+    }
+    guard try finder.roots(of: local.record, .local).isEmpty,
+      try finder.rootsAcross(local.record, .local).isEmpty
+    else { return false }
+    for link in local.record.links {
+      guard try holds(link.parent) else { return false }
+      if trees.remote == nil, try view.remoteChild(of: link.parent, named: link.name) != nil {
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Whether a directory is, or is about to be, in the log and here.
+  private mutating func holds(_ directory: ItemID) throws(Errno) -> Bool {
+    if items[directory] != nil { return try isIndependent(directory) }
+    if let answer = known[directory] { return answer }
+    let here = try view.localRecord(directory)
+    let there = try view.remoteRecord(directory)
+    let answer = here?.kind == .directory && there?.kind == .directory
+    known[directory] = answer
+    return answer
+  }
+}
