@@ -200,10 +200,12 @@ struct Queries {
     AND NOT EXISTS (SELECT 1 FROM inode i WHERE i.item = d.item AND i.detached = 0 \
     AND i.flags & 4 = 0) LIMIT 1
     """)
-  let newItems = Query(
+  /// Of what `unsentFiles` gives none.
+  let changedItems = Query(
     """
     SELECT i.item, i.ino FROM dirty d JOIN inode i ON i.item = d.item AND i.detached = 0 \
-    WHERE i.ino > ? AND NOT EXISTS (SELECT 1 FROM remote r WHERE r.item = d.item) \
+    WHERE i.ino > ? AND NOT (i.kind = 1 AND i.content = 0 AND i.version IS NULL \
+    AND EXISTS (SELECT 1 FROM remote r WHERE r.item = d.item AND r.same = 1)) \
     ORDER BY i.ino LIMIT ?
     """)
   let unsentFiles = Query(

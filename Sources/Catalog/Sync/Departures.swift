@@ -1,16 +1,15 @@
 package import Model
 package import SystemPackage
 
-/// Very many items that were made here and that the log does not have, or has without their content:
-/// which of them there are, so that they can be sent part by part.
+/// Very many items that were made or changed here: which of them there are, so that they can be sent
+/// part by part.
 extension Engine {
-  /// Items that neither log nor base know, by their inodes, after one; with the directories above them
-  /// that are new as well, whatever their numbers.
-  fileprivate func newItems(after start: InodeNumber, limit: Int) throws -> (
+  /// By their inodes, after one; with the directories above them that are new, whatever their numbers.
+  fileprivate func changedItems(after start: InodeNumber, limit: Int) throws -> (
     items: [ItemID], next: InodeNumber?
   ) {
     let rows = try database { db in
-      try queries.newItems.all(db, start.column, Int64(limit)) { row in
+      try queries.changedItems.all(db, start.column, Int64(limit)) { row in
         (item: try row.identifier(0) as ItemID, number: row.number(1))
       }
     }
@@ -49,12 +48,12 @@ extension ContainerCatalog {
     }
   }
 
-  /// About `limit` items that the log does not have, after an inode; each with the directories above it
-  /// that are new. `next` is where to go on, nil at the end.
-  package func newItems(after start: InodeNumber, limit: Int) throws(Errno) -> (
+  /// About `limit` items that were made or changed here, those that `unsentFiles` gives apart, after an
+  /// inode; each with the directories above it that are new. `next` is where to go on, nil at the end.
+  package func changedItems(after start: InodeNumber, limit: Int) throws(Errno) -> (
     items: [ItemID], next: InodeNumber?
   ) {
-    try changeLazily { try $0.newItems(after: start, limit: limit) }
+    try changeLazily { try $0.changedItems(after: start, limit: limit) }
   }
 
   /// Files that the log has, whose content was changed here: those changed since `time` first, then

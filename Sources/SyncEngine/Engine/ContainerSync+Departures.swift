@@ -6,12 +6,11 @@ internal import Platform
 internal import RemoteStore
 internal import SystemPackage
 
-/// Very many items that were made here: planned and sent part by part, since the three trees of all of
-/// them at once take more memory than everything else.
+/// Very many items that were made or changed here: planned and sent part by part, since the three trees
+/// of all of them at once take more memory than everything else.
 ///
-/// A part has only what a plan says the same of with and without the rest: new items that meet nothing
-/// in the log, with the new directories above them, and edited files that are where the log has them.
-/// Packages, removals, moves and names that collide are left to the plan of all that is left.
+/// A part has only what a plan says the same of with and without the rest (`Independence`). What else
+/// there is waits for the plan of all that is left.
 extension ContainerSync {
   /// A part whose content does not all go, since programs write to it, is left after so many rounds.
   private static let rounds = 8
@@ -28,10 +27,10 @@ extension ContainerSync {
     let part = settings.manyItems.departurePart
     var hasMoved = false
     // All names before any content.
-    var start: InodeNumber? = .root
+    var start: InodeNumber? = InodeNumber(0)
     while let from = start {
       let (items, next) = try local { () throws(Errno) in
-        try catalog.newItems(after: from, limit: part)
+        try catalog.changedItems(after: from, limit: part)
       }
       start = next
       switch try await sendPart(items, to: remote, withContent: false) {
@@ -43,16 +42,18 @@ extension ContainerSync {
     let files = try local { () throws(Errno) in
       try catalog.unsentFiles(changedSince: UploadOrder.recent(at: catalog.now))
     }
-    for first in stride(from: 0, to: files.count, by: part) {
+    // After a part of which some went, what was changed meanwhile comes first.
+    var hasSent = false
+    for first in stride(from: 0, to: files.count, by: part) where !hasSent {
       let some = Array(files[first..<min(first + part, files.count)])
       for _ in 0..<Self.rounds {
         let outcome = try await sendPart(some, to: remote, withContent: true)
         if outcome == .overtaken { return true }
         guard outcome == .moved else { break }
-        hasMoved = true
+        hasSent = true
       }
     }
-    return hasMoved
+    return hasMoved || hasSent
   }
 
   private enum Outcome {
@@ -79,10 +80,14 @@ extension ContainerSync {
         packages: coordinator.packages)
       return try planner.plan(chosen)
     }
-    guard let plan, !plan.isPreliminary, plan.local.isEmpty, plan.removals.isEmpty,
-      plan.archives.isEmpty
+    guard let plan, !plan.isPreliminary, plan.removals.isEmpty, plan.archives.isEmpty,
+      plan.local.allSatisfy({ if case .agree = $0 { true } else { false } })
     else { return .nothing }
     var outcome = Outcome.nothing
+    if !plan.local.isEmpty {
+      guard try await apply(plan, [:], 0) else { return .overtaken }
+      outcome = .moved
+    }
     if !plan.upserts.isEmpty || !plan.versions.isEmpty {
       guard try await commit(plan, to: remote, after: position) else { return .overtaken }
       outcome = .moved
@@ -95,12 +100,15 @@ extension ContainerSync {
   }
 }
 
-/// Which of the items that were looked at can be planned without those that were not.
+/// Which of the items that were looked at can be planned without those that were not: those that are here,
+/// that nobody changed elsewhere, and that are in no package; whose directories are in the log or go
+/// there with them; and whose names nothing in the log has. Of a directory that was moved the plan has
+/// to see where all others are.
 struct Independence<View: TreeView> {
   private let view: View
   private let items: [ItemID: ItemTrees]
   private var finder: PackageFinder<View>
-  private var known: [ItemID: Bool] = [.root: true]
+  private var answers: [ItemID: Bool] = [:]
 
   init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
     self.view = view
@@ -109,11 +117,11 @@ struct Independence<View: TreeView> {
   }
 
   mutating func isIndependent(_ id: ItemID) throws(Errno) -> Bool {
-    if let answer = known[id] { return answer }
+    if let answer = answers[id] { return answer }
     // So that a cycle ends.
-    known[id] = false
+    answers[id] = false
     let answer = try decide(id)
-    known[id] = answer
+    answers[id] = answer
     return answer
   }
 
@@ -121,15 +129,23 @@ struct Independence<View: TreeView> {
     guard let trees = items[id], let local = trees.local, trees.base == trees.remote else {
       return false
     }
-    if let remote = trees.remote {
-      guard local.edited != nil, remote.links == local.record.links else { return false }
+    let known = trees.remote?.links ?? []
+    if local.record.kind == .directory, let remote = trees.remote {
+      guard remote.links.map(\.parent) == local.record.links.map(\.parent) else { return false }
     }
     guard try finder.roots(of: local.record, .local).isEmpty,
       try finder.rootsAcross(local.record, .local).isEmpty
     else { return false }
+    if let remote = trees.remote {
+      guard try finder.roots(of: remote, .remote).isEmpty,
+        try finder.rootsAcross(remote, .remote).isEmpty
+      else { return false }
+    }
     for link in local.record.links {
       guard try holds(link.parent) else { return false }
-      if trees.remote == nil, try view.remoteChild(of: link.parent, named: link.name) != nil {
+      if !known.contains(link),
+        try view.remoteChild(of: link.parent, named: link.name) != nil
+      {
         return false
       }
     }
@@ -138,12 +154,13 @@ struct Independence<View: TreeView> {
 
   /// Whether a directory is, or is about to be, in the log and here.
   private mutating func holds(_ directory: ItemID) throws(Errno) -> Bool {
+    if directory == .root { return true }
     if items[directory] != nil { return try isIndependent(directory) }
-    if let answer = known[directory] { return answer }
+    if let answer = answers[directory] { return answer }
     let here = try view.localRecord(directory)
     let there = try view.remoteRecord(directory)
     let answer = here?.kind == .directory && there?.kind == .directory
-    known[directory] = answer
+    answers[directory] = answer
     return answer
   }
 }

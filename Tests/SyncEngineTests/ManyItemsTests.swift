@@ -1,0 +1,118 @@
+import Backend
+import Catalog
+import Model
+import RemoteStore
+import SyncEngine
+import Testing
+
+/// Very many items at once, with the numbers from which on that is so made small.
+@Suite(.serialized) struct ManyItemsTests {
+  private func withDevices(
+    _ body: (EngineDevice, EngineDevice) async throws -> Void
+  ) async throws {
+    var settings = SyncSettings(packageQuiet: .zero)
+    settings.manyItems.arrivals = 3
+    settings.manyItems.arrivalPart = 5
+    settings.manyItems.departures = 3
+    settings.manyItems.departurePart = 5
+    let store = MemoryStore()
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret, settings: settings)
+    let second = try EngineDevice(store: store, secret: secret, settings: settings)
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(first, second)) } catch { result = .failure(error) }
+    await first.end()
+    await second.end()
+    try result.get()
+  }
+
+  private func problems(_ device: EngineDevice) throws -> [Problem] {
+    let content = device.content
+    return try device.catalog.check(contentKeys: try content.keys()) {
+      (try? content.found($0))??.size
+    }
+  }
+
+  private func makeTree(_ device: EngineDevice, _ root: String) throws {
+    try device.makeDirectory(root)
+    for directory in 0..<6 {
+      try device.makeDirectory("\(root)/d\(directory)")
+      for file in 0..<8 {
+        try device.write(
+          "\(root)/d\(directory)/f\(file)", Array("\(root) \(directory) \(file)".utf8))
+      }
+    }
+    try device.write("\(root)/empty", [])
+    try device.makeDirectory("\(root)/p.pages")
+    for file in 0..<4 { try device.write("\(root)/p.pages/\(file)", [UInt8(file)]) }
+    // A directory that is older than the one it is in.
+    try device.makeDirectory("\(root)/later")
+    try device.rename("\(root)/d3", "\(root)/later/d3")
+  }
+
+  @Test func allOfALargeTreeArrives() async throws {
+    try await withDevices { first, second in
+      try makeTree(first, "Documents/a")
+      try await settle(first, second)
+      #expect(try await second.read("Documents/a/later/d3/f7") == Array("Documents/a 3 7".utf8))
+      #expect(try await second.read("Documents/a/p.pages/3") == [3])
+      let directory = try #require(try second.find("Documents/a"))
+      #expect(directory.linkCount == 2 + 7)
+      #expect(try second.find("Documents/a/d0/f0")?.linkCount == 1)
+      #expect(try second.find("Documents/a/d0/f0")?.content == .remote)
+      #expect(try problems(second).isEmpty)
+      #expect(try problems(first).isEmpty)
+      // What was brought and sent like that can be changed and removed like all else.
+      try second.write("Documents/a/d0/f0", Array("changed".utf8))
+      try second.rename("Documents/a/d1", "Documents/a/d0/d1")
+      try second.remove("Documents/a/d2/f2")
+      try await settle(second, first)
+      #expect(try await first.read("Documents/a/d0/f0") == Array("changed".utf8))
+      #expect(try first.find("Documents/a/d0/d1/f1") != nil)
+      #expect(try first.find("Documents/a/d2/f2") == nil)
+    }
+  }
+
+  @Test func whatMeetsSomethingIsLeftToThePlan() async throws {
+    try await withDevices { first, second in
+      try makeTree(first, "Documents/a")
+      try makeTree(second, "Documents/a")
+      try second.write("Documents/a/d0/f0 of mine", [1])
+      try makeTree(first, "Documents/b")
+      try second.write("Documents/b", [2])
+      try await settle(first, second)
+      for device in [first, second] {
+        // Directories of one name are one; of two files each is kept.
+        #expect(try device.find("Documents/a 2") == nil)
+        #expect(try device.find("Documents/a/d0/f0 2") != nil)
+        #expect(try await device.read("Documents/a/d0/f0 of mine") == [1])
+        #expect(
+          try device.find("Documents/b/later/d3/f7") ?? device.find("Documents/b 2/d0") != nil)
+        #expect(try problems(device).isEmpty)
+      }
+    }
+  }
+
+  @Test func editsOfManyFilesGoInParts() async throws {
+    try await withDevices { first, second in
+      try makeTree(first, "Documents/a")
+      try await settle(first, second)
+      for directory in [0, 1, 2, 4, 5] {
+        for file in 0..<8 {
+          try first.write("Documents/a/d\(directory)/f\(file)", Array("edited \(file)".utf8))
+        }
+      }
+      try first.rename("Documents/a/d1/f1", "Documents/renamed")
+      try first.rename("Documents/a/d0", "Documents/a/d1/d0")
+      try second.write("Documents/a/d5/f5", Array("edited elsewhere".utf8))
+      try first.remove("Documents/a/d4/f0")
+      try await settle(first, second)
+      #expect(try await second.read("Documents/a/d2/f3") == Array("edited 3".utf8))
+      #expect(try await second.read("Documents/renamed") == Array("edited 1".utf8))
+      #expect(try second.find("Documents/a/d1/f1") == nil)
+      #expect(try first.catalog.conflictCount() == 1)
+      #expect(try second.catalog.conflictCount() == 1)
+      #expect(try second.find("Documents/a/d4/f0") == nil)
+    }
+  }
+}
