@@ -35,6 +35,17 @@ extension CompactionPolicy {
   }
 }
 
+extension ManyItems {
+  fileprivate static var few: ManyItems {
+    var result = ManyItems()
+    result.arrivals = 3
+    result.arrivalPart = 2
+    result.departures = 3
+    result.departurePart = 2
+    return result
+  }
+}
+
 /// One machine, through all its lives, and the user in front of it.
 final class SimulatedDevice: @unchecked Sendable {
   // Unchecked: the simulation has one thread.
@@ -112,9 +123,10 @@ final class SimulatedDevice: @unchecked Sendable {
     lives += 1
     world.scheduler.note("\(name) starts")
     world.joins(self)
-    let settings = SyncSettings(
+    var settings = SyncSettings(
       poll: poll, keepRemovedDays: keepRemovedDays,
       compaction: world.compacts ? .restless : .never)
+    if world.takesFewForMany { settings.manyItems = .few }
     try world.scheduler.perform(owner) {
       let life = try DeviceLife(
         owner: owner, directory: directory, device: id, name: name, clock: clock,

@@ -34,6 +34,7 @@ final class World: @unchecked Sendable {
     self.directory = directory
     self.bug = bug
     compacts = Self.isWanted("SIMULATION_COMPACTS", else: seed % 3 == 0)
+    takesFewForMany = Self.isWanted("SIMULATION_MANY", else: seed % 5 == 0)
     hasPackages = Self.isWanted("SIMULATION_PACKAGES", else: seed % 2 == 0)
     scheduler = Scheduler.begin(seed: seed)
     scheduler.isTold = isTold
@@ -56,6 +57,8 @@ final class World: @unchecked Sendable {
   var compacts: Bool
   /// Directories may have the name of a package.
   let hasPackages: Bool
+  /// What is new is taken in parts, as if it were a hundred thousand items.
+  let takesFewForMany: Bool
 
   /// What a run has is its seed's to say, unless it is asked for or not wanted.
   private static func isWanted(_ variable: String, else usual: Bool) -> Bool {

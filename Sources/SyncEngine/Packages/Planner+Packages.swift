@@ -155,9 +155,20 @@ extension Planner {
     }
   }
 
+  /// What stands above or below something that waits, waits: until nothing more does, since a directory that
+  /// is kept brings others.
+  func holdAround(_ targets: inout Targets) {
+    var count = -1
+    while count != targets.heldCount {
+      count = targets.heldCount
+      holdParents(&targets)
+      holdDependents(&targets)
+    }
+  }
+
   /// A directory that is to go, with something in it that waits, goes when that does. To keep it, as
   /// for what stays, would bring back what someone removed.
-  func holdParents(_ targets: inout Targets) {
+  private func holdParents(_ targets: inout Targets) {
     var pending = targets.ids.filter { targets[$0]?.isHeld == true }
     while let id = pending.popLast() {
       let trees = targets.items[id]

@@ -33,7 +33,7 @@ package struct Planner<View: TreeView> {
     for (id, trees) in items { targets[id] = merge.target(of: trees) }
     try settlePackages(&targets)
     try keepParents(&targets)
-    holdParents(&targets)
+    holdAround(&targets)
     breakCycles(&targets)
     if let adoption = try settleNames(&targets) { return adoption }
     return try emit(targets)

@@ -25,6 +25,8 @@ struct Targets {
 
   var presentIDs: [ItemID] { ids.filter { targets[$0]?.record != nil } }
 
+  var heldCount: Int { targets.values.count { $0.isHeld } }
+
   /// How many planned directories stand above an item; enough to put parents before children.
   func depth(of record: ItemRecord) -> Int {
     var depth = 0
