@@ -24,7 +24,7 @@ internal import Yams
 ///       segments: 2000                   # of the log beyond a snapshot, after which another is written
 ///       megabytes: 8                     # or so much in them, beyond what a snapshot takes
 ///       keepSegments: 256                # that stay before a snapshot
-///       packs: 0                         # 1: remove packs that nothing uses; not yet to be relied on
+///       packs: 1                         # 0: packs that nothing uses stay in the backend
 ///       keepDays: 7                      # for which the log before a snapshot stays
 ///       graceDays: 7                     # from when a pack is condemned until it is removed
 package struct Configuration: Equatable, Sendable {

@@ -10,10 +10,8 @@ package struct CompactionPolicy: Sendable, Hashable {
   package static let day = Int64(86_400) * 1_000_000_000
 
   package var isEnabled = true
-  /// Whether packs that nothing uses are looked for and removed. Not by default: one of eighty simulated
-  /// lives with it ended without a content that it should have had (docs/testing.md), and until that is
-  /// understood a full backend is the lesser evil.
-  package var removesPacks = false
+  /// Whether packs that nothing uses are looked for and removed.
+  package var removesPacks = true
   /// How often a device looks whether there is something to do. It asks its catalog, not the backend.
   package var interval: Duration = .seconds(600)
   /// So many segments beyond the last snapshot are worth another one, ...

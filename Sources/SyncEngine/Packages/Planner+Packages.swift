@@ -36,7 +36,9 @@ extension Planner {
       if !home.all.isEmpty { homes[id] = home }
     }
     guard !homes.isEmpty else { return }
-    for group in groups(homes, targets) {
+    let groups = groups(homes, targets)
+    targets.groups = groups.map(\.items)
+    for group in groups {
       let uploads = group.items.filter { id in
         guard let local = targets.items[id]?.local else { return false }
         return local.edited.map { $0.manifest == nil } ?? false
@@ -106,7 +108,7 @@ extension Planner {
 
   // MARK: Waiting
 
-  private func hold(_ items: some Sequence<ItemID>, _ targets: inout Targets) {
+  func hold(_ items: some Sequence<ItemID>, _ targets: inout Targets) {
     for id in items {
       let trees = targets.items[id]
       guard let record = trees?.local?.record ?? trees?.remote else { continue }

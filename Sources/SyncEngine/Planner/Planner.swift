@@ -35,6 +35,7 @@ package struct Planner<View: TreeView> {
     try keepParents(&targets)
     holdAround(&targets)
     breakCycles(&targets)
+    try waitForCycles(&targets)
     if let adoption = try settleNames(&targets) { return adoption }
     return try emit(targets)
   }
@@ -112,43 +113,6 @@ package struct Planner<View: TreeView> {
       targets[id]?.isKeptLocally = true
       for link in targets.items[id]?.local?.record.links ?? [] { kept.append(link.parent) }
     }
-  }
-
-  // MARK: Cycles
-
-  /// Two moves that each were fine can make a cycle together. The log's placement is acyclic, so
-  /// the directories of a cycle go back to it.
-  private func breakCycles(_ targets: inout Targets) {
-    for id in targets.presentIDs where targets[id]?.record?.kind == .directory {
-      var path: [ItemID] = []
-      var current = id
-      while current != .root, let record = targets[current]?.record, let link = record.links.first {
-        if let start = path.firstIndex(of: current) {
-          for member in path[start...] {
-            if let links = targets.items[member]?.remote?.links {
-              targets[member]?.record?.links = links
-            }
-          }
-          break
-        }
-        path.append(current)
-        current =
-          targets[link.parent] != nil
-          ? link.parent : (try? outsideAncestor(of: link.parent, targets)) ?? .root
-      }
-    }
-  }
-
-  /// The nearest directory above one that both trees agree on which is itself to be planned.
-  private func outsideAncestor(of id: ItemID, _ targets: Targets) throws(Errno) -> ItemID {
-    var current = id
-    var steps = 0
-    while current != .root, targets[current] == nil, steps < 10_000 {
-      guard let link = try view.localRecord(current)?.links.first else { return .root }
-      current = link.parent
-      steps += 1
-    }
-    return current
   }
 
   // MARK: Output

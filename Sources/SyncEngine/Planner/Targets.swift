@@ -10,6 +10,8 @@ struct Targets {
   var archives: [ItemID: PackageTree] = [:]
   /// What goes from the log and is in one of these.
   var archived: Set<ItemID> = []
+  /// What is settled together: the items of packages that have to do with each other.
+  var groups: [Set<ItemID>] = []
   /// Packages in which something is done.
   var packages: Set<ItemID> = []
 
@@ -24,6 +26,8 @@ struct Targets {
   var ids: [ItemID] { targets.keys.sorted() }
 
   var presentIDs: [ItemID] { ids.filter { targets[$0]?.record != nil } }
+
+  func group(of id: ItemID) -> Set<ItemID> { groups.first { $0.contains(id) } ?? [id] }
 
   var heldCount: Int { targets.values.count { $0.isHeld } }
 
