@@ -139,7 +139,7 @@ package final class RemoteContainer: Sendable {
     }
   }
 
-  private func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
+  func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
     let bytes: [UInt8]
     do throws(StoreError) {
       bytes = try await store.get(name, range: 0..<UInt64(RemoteLimits.segment) + 1)
@@ -206,8 +206,9 @@ package final class RemoteContainer: Sendable {
       throw .tooLarge("a change of \(body.count) bytes of metadata")
     }
     let name = ObjectName.segment(incarnation, sequence)
-    let isOurs = try await putOnce(name, stored, readBack: RemoteLimits.segment)
-    return isOurs ? LogPosition(sequence: sequence, hash: Self.hash(stored)) : nil
+    guard try await putOnce(name, stored, readBack: RemoteLimits.segment) else { return nil }
+    let committed = LogPosition(sequence: sequence, hash: Self.hash(stored))
+    return try await isInLog(committed, after: position) ? committed : nil
   }
 
   /// Puts an object that nobody else can make byte for byte, and finds out whether it is there even

@@ -131,6 +131,13 @@ import Testing
     await #expect(throws: RemoteError.self) { try await fixture.container.segments(after: .start) }
     #expect(try await fixture.container.removeLog(upTo: 290) == 0)
     #expect(try await fixture.container.segments(after: position) == [])
+    // Who was suspended since it looked puts where nobody would read it.
+    for past in [early, .start] {
+      #expect(
+        try await fixture.container.commit(
+          Fixture.changes("late", low: 998), after: past, from: Fixture.origin) == nil)
+      #expect(try await fixture.container.removeLog(upTo: 290) == 0)
+    }
     #expect(try await fixture.container.exists())
     #expect(
       try await fixture.container.commit(

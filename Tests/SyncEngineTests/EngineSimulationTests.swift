@@ -71,8 +71,8 @@ import Testing
   /// the first that meets it ends them. The same are in the table of `docs/testing.md`.
   static let planted: [(name: String, seed: Int)] = [
     ("forgetsLosers", 1), ("removalBeatsEdit", 1), ("mergesAttributesWhole", 1),
-    ("movesBaseEarly", 2), ("foldsHalf", 2), ("believesEveryPut", 2), ("endsDownloadsEarly", 2),
-    ("recoversNothing", 3), ("evictsUnsent", 2), ("overwritesSegments", 2), ("losesPacks", 1),
+    ("movesBaseEarly", 3), ("foldsHalf", 1), ("believesEveryPut", 2), ("endsDownloadsEarly", 2),
+    ("recoversNothing", 1), ("evictsUnsent", 2), ("overwritesSegments", 2), ("losesPacks", 1),
     ("losesJournal", 1), ("removesUnsentContent", 2), ("hidesWriters", 12), ("forgetsWrites", 1),
   ]
 

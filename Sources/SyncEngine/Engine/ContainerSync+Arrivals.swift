@@ -11,6 +11,7 @@ extension ContainerSync {
   func bringArrivals() async throws(CycleFailure) {
     let catalog = coordinator.catalog
     let packages = coordinator.packages
+    let device = device
     guard
       try local({ () throws(Errno) in try catalog.differsInMore(than: settings.manyItems.arrivals) }
       )
@@ -20,10 +21,11 @@ extension ContainerSync {
     var cursor = ArrivalCursor()
     while !cursor.isDone {
       guard !Task.isCancelled else { throw .cancelled }
-      // A package is made as a whole or not at all. What cannot be made as it is, the planner settles.
+      // A package is made as a whole or not at all. What cannot be made as it is, the planner settles, and
+      // what this device announced before a crash and does not have any more.
       let (made, invalidations) = try local { () throws(Errno) in
         try catalog.bringArrivals(&cursor, limit: settings.manyItems.arrivalPart) {
-          packages.isPackage($0)
+          packages.isPackage($0) || !LostItems<CatalogTrees>.isThere($0, for: device)
         }
       }
       for arrival in made {

@@ -1,0 +1,55 @@
+internal import Backend
+package import Model
+internal import RecordFormat
+
+/// A segment that was put where the log is no more.
+///
+/// Who looked at the log, was then suspended for longer than old log is kept, and puts its segment now,
+/// finds the place free: what others put there was removed with all before it. Nobody would ever
+/// read it. Old log goes from the oldest on, and the head never goes: while the segment before is there,
+/// the place was free indeed.
+extension RemoteContainer {
+  /// Whether a segment that was just put after `previous` is part of the log. If it is not, it is removed
+  /// again. Throws when that cannot be told now; then the log is to be read.
+  func isInLog(_ committed: LogPosition, after previous: LogPosition) async throws(RemoteError)
+    -> Bool
+  {
+    let name = ObjectName.segment(incarnation, committed.sequence)
+    if committed.sequence == 1 {
+      // Nothing is before it. What is after it has to come after it.
+      do throws(RemoteError) {
+        _ = try await segments(after: committed)
+        return true
+      } catch .rolledBack, .logRemoved {
+        try await removeVacated(name)
+        return false
+      }
+    }
+    let before = ObjectName.segment(incarnation, previous.sequence)
+    let store = store
+    do throws(StoreError) {
+      _ = try await store.get(before, range: 0..<1)
+      return true
+    } catch .notFound {
+    } catch {
+      throw RemoteError(error)
+    }
+    // It may only not be shown yet. It is older than ours: a list that has ours would have it.
+    let prefix = ObjectName.log(incarnation)
+    let oldest = try await storing { () async throws(StoreError) in
+      try await store.list(prefix: prefix, after: nil, limit: 1000)
+    }
+    if oldest.contains(before) { return true }
+    guard oldest.contains(name) else {
+      throw .store(.unavailable("the log in the backend cannot be read to its end"))
+    }
+    try await removeVacated(name)
+    return false
+  }
+
+  /// A device that reads it in the meantime finds that nothing comes after it, and reads a snapshot.
+  private func removeVacated(_ name: String) async throws(RemoteError) {
+    let store = store
+    try await storing { () async throws(StoreError) in try await store.delete(name) }
+  }
+}
