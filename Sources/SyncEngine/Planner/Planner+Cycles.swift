@@ -46,6 +46,10 @@ extension Planner {
       hasMore = false
       for id in targets.presentIDs where targets[id]?.record?.kind == .directory {
         for side in [PackageFinder<View>.Side.local, .remote] {
+          // Every cycle has one that was there and moves.
+          guard let old = links(of: id, side, targets), old != targets[id]?.record?.links else {
+            continue
+          }
           let moved = try cycle(from: id, side, targets).filter { member in
             guard let target = targets[member], !Self.staysSomewhere(target) else { return false }
             return target.record?.links != links(of: member, side, targets)
