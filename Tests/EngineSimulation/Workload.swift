@@ -185,6 +185,15 @@ extension SimulatedDevice {
   private func supersedePackage(_ package: Catalog.Inode, _ life: DeviceLife) throws {
     for content in life.keptInConflicts(of: package) { account.ledger.supersede(content) }
     account.ledger.removePackageVersion()
+    // What the log has of it is its current version, and may not be shown yet.
+    var items = [package.item]
+    while let item = items.popLast() {
+      items += try life.catalog.remoteChildren(of: item)
+      guard let record = try life.catalog.remote(item) else { continue }
+      for version in [record.content].compactMap(\.self) + record.conflicts {
+        account.ledger.supersede(version)
+      }
+    }
     var pending = [package.number]
     while let folder = pending.popLast() {
       for entry in try life.catalog.readDirectory(folder, after: 0, limit: 100_000) {

@@ -98,9 +98,13 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     let operation = try local { () throws(Errno) -> LocalOperation in
       let stamp = try catalog.dirtyStamp(item)
-      guard var record = try catalog.remote(item) else { return .remove(item, stamp: stamp) }
-      // Where it is stays to be settled.
-      record.links = try CatalogTrees(catalog: catalog).localRecord(item)?.links ?? record.links
+      guard let remote = try catalog.remote(item) else { return .remove(item, stamp: stamp) }
+      guard let local = try catalog.local(item)?.record else { return .agree(item, stamp: stamp) }
+      // Where it is stays to be settled, and what else was changed here is still a change.
+      var record = Merge(device: device).attributes(
+        local: LocalSide(record: local, stamp: stamp), base: try catalog.base(item), remote: remote)
+      record.links = local.links
+      record.modified = remote.modified
       return .upsert(record, content: .placeholder, stamp: stamp)
     }
     do throws(ApplyFailure) {

@@ -174,7 +174,7 @@ struct Merge {
 
   // MARK: Facets that never conflict
 
-  private func attributes(
+  func attributes(
     local: LocalSide, base: ItemRecord?, remote: ItemRecord
   ) -> ItemRecord {
     var merged = remote
