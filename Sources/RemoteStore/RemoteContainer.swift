@@ -139,7 +139,7 @@ package final class RemoteContainer: Sendable {
     }
   }
 
-  func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
+  private func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
     let bytes: [UInt8]
     do throws(StoreError) {
       bytes = try await store.get(name, range: 0..<UInt64(RemoteLimits.segment) + 1)

@@ -173,7 +173,6 @@ extension ContainerCatalog {
 
   /// Drops what was staged before.
   package func beginSnapshot() throws(Errno) {
-    try useLargeCache(true)
     try changeLazily { try $0.dropStaged() }
   }
 
@@ -203,13 +202,13 @@ extension ContainerCatalog {
   ) throws(Errno) {
     try changeLazily { try $0.install(mark, hash: hash, from: device) }
     try commit(durable: true)
-    try useLargeCache(false)
   }
 
   /// Where very many rows change, pages of indices that do not stay in memory are written and read over
-  /// and over.
-  func useLargeCache(_ isLarge: Bool) throws(Errno) {
-    try run { engine in
+  /// and over. To be set back when that has ended, however it ended; a large flush does it too.
+  package func useLargeCache(_ isLarge: Bool) {
+    // It costs time or memory, and nothing else.
+    try? run { engine in
       engine.withConnection {
         engine.connection.setCache(isLarge ? SQLConnection.middleCache : SQLConnection.usualCache)
       }

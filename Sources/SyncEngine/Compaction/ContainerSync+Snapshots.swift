@@ -84,6 +84,7 @@ extension ContainerSync {
       try await remote.snapshots(beyond: sequence)
     }
     var failure: CycleFailure?
+    defer { coordinator.catalog.useLargeCache(false) }
     for snapshot in found {
       do throws(CycleFailure) {
         try await install(snapshot, remote)
@@ -103,6 +104,7 @@ extension ContainerSync {
     let index = try await remotely { () throws(RemoteError) in
       try await remote.snapshot(sequence)
     }
+    catalog.useLargeCache(true)
     try local { () throws(Errno) in try catalog.beginSnapshot() }
     // One is fetched, verified and decoded while the one before it is staged.
     var coming = Self.fetch(0, of: index, remote)

@@ -18,6 +18,7 @@ extension ContainerSync {
     else {
       return
     }
+    defer { catalog.useLargeCache(false) }
     var cursor = ArrivalCursor()
     while !cursor.isDone {
       guard !Task.isCancelled else { throw .cancelled }

@@ -116,12 +116,13 @@ extension ContainerSync {
     } catch .changed, .busy {
       return
     } catch {
-      throw .local("the content of item \(item) is no longer in the backend, nor here")
+      throw .local(
+        "the content of item \(item) is no longer in the backend, nor here, and it stays: \(error)")
     }
     logger.warning(
       """
-      item \(item), which was removed elsewhere, is not brought back with its package: its content is \
-      no longer in the backend, nor here
+      item \(item) is now what the log has of it, or gone with it: the content that was to come back \
+      with its package is no longer in the backend, nor here
       """)
   }
 

@@ -123,9 +123,12 @@ package struct PackageTreeBuilder {
 
   private mutating func placeExtras() {
     var paths = Set(entries.map(\.path))
+    // In an order of their own: every device has to come to the same identity.
     extras.sort { left, right in
-      left.path == right.path
-        ? left.modified < right.modified : PackageTree.precedes(left.path, right.path)
+      if left.path != right.path { return PackageTree.precedes(left.path, right.path) }
+      if left.modified != right.modified { return left.modified < right.modified }
+      return (left.content?.chunks ?? []).map(\.id)
+        .lexicographicallyPrecedes((right.content?.chunks ?? []).map(\.id))
     }
     for var entry in extras {
       guard let name = entry.path.last else { continue }
