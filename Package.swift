@@ -141,6 +141,9 @@ let package = Package(
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(
+      name: "CoordinationTests", dependencies: ["Coordination", "Catalog", "Model"],
+      swiftSettings: settings),
+    .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
       swiftSettings: settings),
     .testTarget(

@@ -171,6 +171,20 @@ package enum Methods {
     package static let name = "trash.empty"
   }
 
+  /// Answers when the claim is held; it ends with `ReleaseClaim` or with the connection. Further requests
+  /// may be made meanwhile.
+  package enum Claim: ControlMethod {
+    package typealias Parameters = ClaimRequest
+    package typealias Answer = GivenClaim
+    package static let name = "claims.take"
+  }
+
+  package enum ReleaseClaim: ControlMethod {
+    package typealias Parameters = ReleaseRequest
+    package typealias Answer = Nothing
+    package static let name = "claims.release"
+  }
+
   package enum Check: ControlMethod {
     package typealias Parameters = CheckRequest
     package typealias Answer = CheckReport

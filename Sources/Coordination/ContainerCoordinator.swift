@@ -7,14 +7,18 @@ package import SystemPackage
 /// The one place where the file system and the sync engine of a container meet.
 ///
 /// It knows what is open, and so what may be uploaded, evicted or replaced. Safe from any thread.
-/// Lock order: `parts` and the open table are leaves; the catalog's lock may be held above the open
-/// table's (it asks whether an inode is open), never below.
+/// Lock order: `parts`, the open table and the claim table are leaves; the catalog's lock may be held above
+/// the open table's and the claim table's (it asks whether an inode is open), never below.
 package final class ContainerCoordinator: Sendable {
   package let container: ContainerID
   package let catalog: ContainerCatalog
   package let content: ContentFiles
   /// Which directories are one document by their name.
   package let packages: PackageTypes
+  /// Claims and presenters, of this container and of the others of the account.
+  package let claims: ClaimTable
+  /// Where the paths of this container's claims begin.
+  package let top: Place
 
   private struct Parts {
     var fetcher: (any ContentFetching)?
@@ -29,9 +33,11 @@ package final class ContainerCoordinator: Sendable {
 
   package init(
     container: ContainerID, catalog: ContainerCatalog, content: ContentFiles,
-    packages: PackageTypes = .standard
+    packages: PackageTypes = .standard, claims: ClaimTable = ClaimTable()
   ) {
     self.packages = packages
+    self.claims = claims
+    top = claims.place(of: container)
     self.container = container
     self.catalog = catalog
     self.content = content
@@ -82,12 +88,16 @@ package final class ContainerCoordinator: Sendable {
 
   /// Notes an open. Call it before reading the inode's generation: a remote change that is applied
   /// in between then either sees the open, or is seen by it.
-  package func opened(_ number: InodeNumber, forWriting: Bool) {
-    table.opened(number, forWriting: forWriting)
+  ///
+  /// `process` is the thread that opens it, 0 where that is not known; `closed` gives the same. With
+  /// `noteWriter` after it, when no lock is held, those who claim the item hear of a writer.
+  package func opened(_ number: InodeNumber, forWriting: Bool, by process: Int32 = 0) {
+    table.opened(number, forWriting: forWriting, by: process)
   }
 
-  package func closed(_ number: InodeNumber, forWriting: Bool) {
-    guard table.closed(number, forWriting: forWriting) else { return }
+  package func closed(_ number: InodeNumber, forWriting: Bool, by process: Int32 = 0) {
+    guard table.closed(number, forWriting: forWriting, by: process) else { return }
+    noteNoWriter(number)
     parts.withLock { $0.writerClosed }?()
   }
 
@@ -99,6 +109,9 @@ package final class ContainerCoordinator: Sendable {
 
   /// What is open for writing.
   package var writers: [InodeNumber] { table.writers }
+
+  /// Who has it open for writing, as far as that is known.
+  func writingProcesses(_ number: InodeNumber) -> [Int32] { table.count(number).processes }
 
   /// Removes what an orphan has left once nothing has it open.
   package func reclaim(_ number: InodeNumber) {

@@ -1,5 +1,6 @@
 package import Backend
 package import ControlProtocol
+package import Coordination
 package import Logging
 package import Model
 internal import Platform
@@ -30,6 +31,8 @@ package final class AccountSession: Sendable {
   package let account: RemoteAccount
   package let stack: BackendStack
   package let offline: OfflineSwitch
+  /// Of all its containers: a claim may be of items of several.
+  package let claims = ClaimTable()
   private let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
@@ -161,7 +164,7 @@ package final class AccountSession: Sendable {
         let session = try ContainerSession(
           directory, account: account, device: deviceID, isOffline: { offline.isOffline },
           policy: configuration.contentPolicy, settings: configuration.syncSettings,
-          packages: configuration.packageTypes,
+          packages: configuration.packageTypes, claims: claims,
           logger: logs(id.description))
         try Blocking.run { await session.start() }
         containers.withLock { containers in

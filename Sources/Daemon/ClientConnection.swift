@@ -1,32 +1,76 @@
 package import ControlProtocol
 internal import Dispatch
 package import Platform
-internal import SystemPackage
+package import SystemPackage
 
 /// One client. Its thread alone reads from it and writes to it; what other threads have to say they
-/// leave in the outbox, so that a client that does not read keeps nobody but its own thread.
+/// leave in the outbox and wake it, so that a client that does not read keeps nobody but its own thread.
 package final class ClientConnection: Sendable {
   private let socket: OpenFile
   private let buffer = Lock(LineBuffer())
   private let outbox = Outbox()
-  /// Signalled when there is something for the connection's thread to do in `wait`.
-  private let wake = DispatchSemaphore(value: 0)
+  /// There is something in the outbox, or what the thread waits for is done.
+  private let wake: Wakeup
+  private struct Endings {
+    var isOver = false
+    var actions: [@Sendable () -> Void] = []
+  }
+  private let endings = Lock(Endings())
 
-  package init(_ socket: OpenFile) { self.socket = socket }
+  package init(_ socket: OpenFile) throws(Errno) {
+    self.socket = socket
+    wake = try Wakeup()
+  }
 
   package var isClosed: Bool { UnixSocket.isClosedByPeer(socket) }
 
   package func shutdown() { UnixSocket.shutdown(socket) }
 
-  /// Nil at the end of the stream.
+  /// Who is at the other end, as the kernel has it from the moment of the connection.
+  package var peer: UnixSocket.Peer? { try? UnixSocket.peer(of: socket) }
+
+  // MARK: The end
+
+  /// Runs `action` when the connection ends, at once if it has. On the connection's thread.
+  package func onEnd(_ action: @escaping @Sendable () -> Void) {
+    let isOver = endings.withLock { endings in
+      if !endings.isOver { endings.actions.append(action) }
+      return endings.isOver
+    }
+    if isOver { action() }
+  }
+
+  func ended() {
+    let actions = endings.withLock { endings in
+      endings.isOver = true
+      defer { endings.actions = [] }
+      return endings.actions
+    }
+    for action in actions { action() }
+  }
+
+  // MARK: Reading
+
+  /// Nil at the end of the stream. Sends meanwhile what others put into the outbox.
   func nextLine() throws -> [UInt8]? {
     while true {
       if let line = try buffer.withLock({ try $0.next() }) { return line }
+      guard waitForInput() else { continue }
       let piece = try UnixSocket.receive(socket, upTo: 1 << 16)
       guard !piece.isEmpty else { return nil }
       buffer.withLock { $0.append(piece) }
     }
   }
+
+  /// True when there is something to read, the end included.
+  private func waitForInput() -> Bool {
+    let isSent = outbox.drain(to: socket)
+    let events = UnixSocket.wait(socket, orFor: wake, untilWritable: !isSent, milliseconds: -1)
+    if events.isWoken { wake.reset() }
+    return events.isReadable
+  }
+
+  // MARK: Writing
 
   /// Sends a line after all that is in the outbox, and returns when it is sent, however long the
   /// client takes, or cannot be. Only for the connection's thread.
@@ -35,18 +79,26 @@ package final class ClientConnection: Sendable {
     while !outbox.drain(to: socket) { UnixSocket.waitUntilWritable(socket, milliseconds: 1000) }
   }
 
-  /// For any thread; never blocks. A client that does not read misses it.
-  package func notify(_ method: String, _ parameters: some Encodable) {
-    guard let line = try? Message.notification(method: method, parameters) else { return }
-    outbox.offer(line)
-    wake.signal()
+  /// For any thread; never blocks, and nothing is left out: for what there is a bounded number of.
+  package func sendLater(_ line: [UInt8]) {
+    outbox.append(line)
+    wake.wake()
+  }
+
+  /// For any thread; never blocks. A client that does not read misses it: false then.
+  @discardableResult
+  package func notify(_ method: String, _ parameters: some Encodable) -> Bool {
+    guard let line = try? Message.notification(method: method, parameters) else { return false }
+    let isTaken = outbox.offer(line)
+    wake.wake()
+    return isTaken
   }
 
   /// As `notify`, but nothing is left out: it suspends until the client has read enough of what was
   /// there before. Only within `wait`, from one task; throws when the client is gone.
   package func post(_ method: String, _ parameters: some Encodable) async throws {
     try await outbox.post(try Message.notification(method: method, parameters))
-    wake.signal()
+    wake.wake()
   }
 
   func fail(_ id: MessageID, _ error: ErrorObject) {
@@ -55,6 +107,8 @@ package final class ClientConnection: Sendable {
 
   func fail(_ id: MessageID, _ error: ControlError) { fail(id, ErrorObject(error)) }
 
+  // MARK: Work
+
   /// Runs `work` and blocks this thread until it is done, sending what comes into the outbox. When
   /// the client goes away the work is cancelled, and given the time that it takes to end.
   ///
@@ -62,12 +116,12 @@ package final class ClientConnection: Sendable {
   package func wait<Value: Sendable>(
     _ work: @escaping @Sendable () async throws -> Value
   ) throws(ControlError) -> Value {
-    let pending = Blocking.Pending(work) { self.wake.signal() }
+    let pending = Blocking.Pending(work) { self.wake.wake() }
     while !pending.isDone {
       // A client that does not read must not keep the end of the work from being noticed: there may
       // be locks that the caller holds until then.
       if outbox.drain(to: socket) {
-        _ = wake.wait(timeout: .now() + .milliseconds(200))
+        wake.wait(milliseconds: 200)
       } else {
         UnixSocket.waitUntilWritable(socket, milliseconds: 50)
       }

@@ -35,7 +35,7 @@ package final class ContainerSession: Sendable {
   package init(
     _ directory: ContainerDirectory, account: RemoteAccount, device: Model.DeviceID,
     isOffline: @escaping @Sendable () -> Bool, policy: ContentPolicy, settings: SyncSettings,
-    packages: PackageTypes, logger: Logger
+    packages: PackageTypes, claims: ClaimTable, logger: Logger
   ) throws(ControlError) {
     let incarnation = try directory.incarnation()
     do {
@@ -53,7 +53,7 @@ package final class ContainerSession: Sendable {
     self.incarnation = incarnation
     self.logger = logger
     coordinator = ContainerCoordinator(
-      container: id, catalog: catalog, content: content, packages: packages)
+      container: id, catalog: catalog, content: content, packages: packages, claims: claims)
     let remote = account.container(id, incarnation: incarnation)
     let link = RemoteLink(isOffline: isOffline) { () async throws(RemoteError) in remote }
     sync = ContainerSync(

@@ -70,7 +70,10 @@ package final class ControlServer: Sendable {
       logger.warning("a connection of another user was refused")
       return
     }
-    let connection = ClientConnection(socket)
+    guard let connection = try? ClientConnection(socket) else {
+      logger.warning("there are no descriptors left for a connection")
+      return
+    }
     let (isRunning, hasRoom) = state.withLock { state in
       let isRunning = state.listener != nil
       let hasRoom = state.connections.count < Self.maximumConnections
@@ -85,6 +88,7 @@ package final class ControlServer: Sendable {
     }
     _ = startThread {
       self.answer(connection)
+      connection.ended()
       self.state.withLock { _ = $0.connections.removeValue(forKey: socket.descriptor) }
     }
   }
@@ -129,7 +133,7 @@ package final class ControlServer: Sendable {
       return
     }
     do {
-      connection.send(try method(id, line, connection))
+      if let answer = try method(id, line, connection) { connection.send(answer) }
     } catch let error as ControlError {
       logger.debug("\(head.method): \(error.message)")
       connection.fail(id, error)
@@ -146,7 +150,7 @@ package final class ControlServer: Sendable {
 /// The methods that a server knows.
 package struct MethodTable: Sendable {
   fileprivate var table:
-    [String: @Sendable (MessageID, [UInt8], ClientConnection) throws -> [UInt8]] =
+    [String: @Sendable (MessageID, [UInt8], ClientConnection) throws -> [UInt8]?] =
       [:]
 
   package init() {}
@@ -162,5 +166,35 @@ package struct MethodTable: Sendable {
       let parameters = try Message.parameters(Method.Parameters.self, in: line)
       return try Message.reply(id: id, try body(parameters, connection))
     }
+  }
+
+  /// For what may take long while the connection goes on: `body` returns at once, and the reply is given
+  /// by whoever has it.
+  package mutating func addLater<Method: ControlMethod>(
+    _: Method.Type,
+    _ body:
+      @escaping @Sendable (Method.Parameters, ClientConnection, LaterReply<Method.Answer>)
+      throws(ControlError) -> Void
+  ) {
+    table[Method.name] = { id, line, connection in
+      let parameters = try Message.parameters(Method.Parameters.self, in: line)
+      try body(parameters, connection, LaterReply(id: id, connection: connection))
+      return nil
+    }
+  }
+}
+
+/// The reply to one request, to be given once, from any thread. If the method throws it is not to be given.
+package struct LaterReply<Answer: Encodable & Sendable>: Sendable {
+  let id: MessageID
+  let connection: ClientConnection
+
+  package func give(_ result: Result<Answer, ControlError>) {
+    let line: [UInt8]?
+    switch result {
+    case .success(let answer): line = try? Message.reply(id: id, answer)
+    case .failure(let error): line = try? Message.failure(id: id, ErrorObject(error))
+    }
+    if let line { connection.sendLater(line) }
   }
 }

@@ -22,6 +22,7 @@ package final class DaemonService: Sendable {
   let logs: @Sendable (String) -> Logger
   let logger: Logger
   let turn = Lock(())
+  let parties = ConnectionParties()
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)

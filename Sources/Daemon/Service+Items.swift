@@ -167,21 +167,25 @@ extension DaemonService {
     }
 
     func run() async throws {
-      guard let fetcher = session.coordinator.fetcher else { throw FetchFailure.offline }
-      let number = inode.number
-      let size = inode.size
-      let ticket = Lock<(any FetchTicket)?>(nil)
-      try await withTaskCancellationHandler {
-        try await withCheckedThrowingContinuation {
-          (continuation: CheckedContinuation<Void, any Error>) in
-          let made = fetcher.fetch(number, range: 0..<size) { result in
-            continuation.resume(with: result.mapError { $0 })
-          }
-          ticket.withLock { $0 = made }
+      try await DaemonService.fetch(inode.number, size: inode.size, in: session)
+    }
+  }
+
+  /// Brings the whole content of a file. Ends with the task.
+  static func fetch(_ number: InodeNumber, size: UInt64, in session: ContainerSession) async throws
+  {
+    guard let fetcher = session.coordinator.fetcher else { throw FetchFailure.offline }
+    let ticket = Lock<(any FetchTicket)?>(nil)
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation {
+        (continuation: CheckedContinuation<Void, any Error>) in
+        let made = fetcher.fetch(number, range: 0..<size) { result in
+          continuation.resume(with: result.mapError { $0 })
         }
-      } onCancel: {
-        ticket.withLock { $0 }?.cancel()
+        ticket.withLock { $0 = made }
       }
+    } onCancel: {
+      ticket.withLock { $0 }?.cancel()
     }
   }
 

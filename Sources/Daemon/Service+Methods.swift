@@ -10,7 +10,18 @@ extension DaemonService {
     addAccountMethods(&table)
     addContainerMethods(&table)
     addItemMethods(&table)
+    addClaimMethods(&table)
     return table
+  }
+
+  private func addClaimMethods(_ table: inout MethodTable) {
+    table.addLater(Methods.Claim.self) { request, connection, reply throws(ControlError) in
+      try self.claim(request, connection, reply)
+    }
+    table.add(Methods.ReleaseClaim.self) { request, connection throws(ControlError) in
+      try self.release(request, connection)
+      return Nothing()
+    }
   }
 
   private func addAccountMethods(_ table: inout MethodTable) {

@@ -58,7 +58,8 @@ extension ContainerFileSystem {
     -> OpenResult
   {
     let handle = try acquire(
-      number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: mode.canWrite)
+      number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: mode.canWrite,
+      by: caller.process)
     do throws(Errno) {
       if mode.truncates {
         guard mode.canWrite else { throw Errno.permissionDenied }
@@ -81,7 +82,7 @@ extension ContainerFileSystem {
     let new = NewItem(
       kind: .file, mode: permissions, owner: caller.user, group: caller.group)
     do throws(Errno) {
-      let made = try make(itemName, in: parent, new, mode)
+      let made = try make(itemName, in: parent, new, mode, by: caller.process)
       FaultPoint.reach("create.made")
       do throws(Errno) {
         return try opened(made, mode, caller, isNoted: true)
@@ -105,16 +106,16 @@ extension ContainerFileSystem {
   /// Makes a file that counts as open from its first moment: else the sync engine could come in between,
   /// take it for one that is empty, and send that.
   private func make(
-    _ name: ItemName, in parent: InodeNumber, _ new: NewItem, _ mode: OpenMode
+    _ name: ItemName, in parent: InodeNumber, _ new: NewItem, _ mode: OpenMode, by process: Int32
   ) throws(Errno) -> Inode {
     var noted: InodeNumber?
     do throws(Errno) {
       return try catalog.create(name, in: parent, new) { number in
         noted = number
-        coordinator.opened(number, forWriting: mode.canWrite)
+        coordinator.opened(number, forWriting: mode.canWrite, by: process)
       }
     } catch {
-      if let noted { coordinator.closed(noted, forWriting: mode.canWrite) }
+      if let noted { coordinator.closed(noted, forWriting: mode.canWrite, by: process) }
       throw error
     }
   }
@@ -150,7 +151,7 @@ extension ContainerFileSystem {
     let moment = moment
     let handle = try acquire(
       made.number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: true,
-      isNoted: isNoted)
+      isNoted: isNoted, by: caller.process)
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
@@ -194,9 +195,10 @@ extension ContainerFileSystem {
   /// already. `isNoted`: the coordinator knows of this open.
   func acquire(
     _ number: InodeNumber, canRead: Bool, canWrite: Bool, needsFlush: Bool, isOpen: Bool = false,
-    isNoted: Bool = false
+    isNoted: Bool = false, by process: Int32 = 0
   ) throws(Errno) -> OpenFileHandle {
-    if !isNoted { coordinator.opened(number, forWriting: canWrite) }
+    if !isNoted { coordinator.opened(number, forWriting: canWrite, by: process) }
+    if canWrite { coordinator.noteWriter(number, by: process) }
     do throws(Errno) {
       var inode = try inode(number)
       guard inode.kind == .file else {
@@ -218,9 +220,9 @@ extension ContainerFileSystem {
       if !needsFlush { content.beginUnflushed() }
       return OpenFileHandle(
         number: number, content: content, canRead: canRead, canWrite: canWrite,
-        needsFlush: needsFlush)
+        needsFlush: needsFlush, process: process)
     } catch {
-      coordinator.closed(number, forWriting: canWrite)
+      coordinator.closed(number, forWriting: canWrite, by: process)
       throw error
     }
   }
@@ -283,7 +285,7 @@ extension ContainerFileSystem {
       if state.openings == 0 { state.content = nil }
       return state.openings == 0
     }
-    coordinator.closed(file.number, forWriting: file.canWrite)
+    coordinator.closed(file.number, forWriting: file.canWrite, by: file.process)
     guard isLast, let inode = try? catalog.inode(file.number), inode.isOrphan else { return }
     becameOrphan(file.number)
   }

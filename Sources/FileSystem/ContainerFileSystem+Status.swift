@@ -84,7 +84,8 @@ extension ContainerFileSystem {
     _ number: InodeNumber, to size: UInt64, caller: Caller, isOpen: Bool
   ) throws(Errno) -> Step<Void> {
     let handle = try acquire(
-      number, canRead: false, canWrite: true, needsFlush: true, isOpen: isOpen)
+      number, canRead: false, canWrite: true, needsFlush: true, isOpen: isOpen,
+      by: caller.process)
     defer { close(handle) }
     if size == 0 {
       try handle.content.truncateToNothing(at: now())

@@ -9,6 +9,8 @@ final class OpenFileHandle: Sendable {
   let canWrite: Bool
   /// The kernel tells of its close by `flush`.
   let needsFlush: Bool
+  /// The thread that opened it; 0 where that is not known.
+  let process: Int32
 
   /// How the kernel does the I/O of an open.
   enum Service {
@@ -28,13 +30,15 @@ final class OpenFileHandle: Sendable {
   private let state = Lock(State())
 
   init(
-    number: InodeNumber, content: OpenContent, canRead: Bool, canWrite: Bool, needsFlush: Bool
+    number: InodeNumber, content: OpenContent, canRead: Bool, canWrite: Bool, needsFlush: Bool,
+    process: Int32
   ) {
     self.number = number
     self.content = content
     self.canRead = canRead
     self.canWrite = canWrite
     self.needsFlush = needsFlush
+    self.process = process
   }
 
   var service: Service? { state.withLock { $0.service } }

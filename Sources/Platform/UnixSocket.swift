@@ -35,14 +35,19 @@ package enum UnixSocket {
     return socket
   }
 
+  package struct Peer: Sendable {
+    package let process: Int32
+    package let user: UInt32
+  }
+
   /// Who is at the other end, as it was when it connected.
-  package static func peer(of socket: OpenFile) throws(Errno) -> (process: Int32, user: UInt32) {
+  package static func peer(of socket: OpenFile) throws(Errno) -> Peer {
     var peer = linux_peer()
     var length = socklen_t(MemoryLayout<linux_peer>.size)
     _ = try retrying {
       getsockopt(socket.descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length)
     }
-    return (peer.pid, peer.uid)
+    return Peer(process: peer.pid, user: peer.uid)
   }
 
   /// At least one byte; an empty result is the end of the stream.

@@ -19,7 +19,7 @@ struct UbiquityCommand: ParsableCommand {
       AccountCommand.self, ContainerCommand.self, MountCommand.self, UnmountCommand.self,
       StatusCommand.self, EvictCommand.self, DownloadCommand.self, PinCommand.self,
       UnpinCommand.self, SyncCommand.self, OfflineCommand.self, VersionsCommand.self,
-      TrashCommand.self,
+      TrashCommand.self, CoordinateCommand.self,
       LogCommand.self, DoctorCommand.self, FsckCommand.self, VersionCommand.self,
       DaemonCommand.self, CompletionCommand.self,
     ])
@@ -37,7 +37,7 @@ struct UbiquityCommand: ParsableCommand {
   /// Runs a command line; gives its exit status.
   static func run(_ arguments: [String]) -> Int32 {
     do {
-      var command = try parseAsRoot(arguments)
+      var command = try parseAsRoot(CoordinateCommand.withoutCommand(arguments))
       try command.run()
       return ExitStatus.done.rawValue
     } catch let error as ControlError {
@@ -50,11 +50,8 @@ struct UbiquityCommand: ParsableCommand {
         Terminal.line(fullMessage(for: error))
         return ExitStatus.done.rawValue
       }
-      let commands = configuration.subcommands.flatMap {
-        [$0.configuration.commandName ?? ""] + $0.configuration.aliases
-      }
       if let first = arguments.first, !first.hasPrefix("-"), first != "help",
-        !commands.contains(first)
+        !names.contains(first)
       {
         complain("there is no command “\(first)”; `ubiquityfs --help` lists them")
         return ExitStatus.usage.rawValue
@@ -66,6 +63,13 @@ struct UbiquityCommand: ParsableCommand {
         writeError(lines[usage...].joined(separator: "\n"))
       }
       return ExitStatus.usage.rawValue
+    }
+  }
+
+  /// Of all commands.
+  static var names: [String] {
+    configuration.subcommands.flatMap {
+      [$0.configuration.commandName ?? ""] + $0.configuration.aliases
     }
   }
 

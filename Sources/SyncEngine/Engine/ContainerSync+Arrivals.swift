@@ -22,6 +22,11 @@ extension ContainerSync {
     var cursor = ArrivalCursor()
     while !cursor.isDone {
       guard !Task.isCancelled else { throw .cancelled }
+      // What programs claim or present is planned for one by one.
+      guard !coordinator.claims.concerns(coordinator.container),
+        let claim = try local({ () throws(Errno) in try holdForApplying([]) })
+      else { return }
+      defer { claims.table.release(claim) }
       // A package is made as a whole or not at all. What cannot be made as it is, the planner settles, and
       // what this device announced before a crash and does not have any more.
       let (made, invalidations) = try local { () throws(Errno) in

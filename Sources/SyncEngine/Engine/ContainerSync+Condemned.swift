@@ -107,6 +107,10 @@ extension ContainerSync {
       record.modified = remote.modified
       return .upsert(record, content: .placeholder, stamp: stamp)
     }
+    guard let claim = try local({ () throws(Errno) in try holdForApplying([operation]) }) else {
+      return
+    }
+    defer { claims.table.release(claim) }
     do throws(ApplyFailure) {
       let result = try catalog.apply(
         [operation], isOpen: { coordinator.isOpen($0) },

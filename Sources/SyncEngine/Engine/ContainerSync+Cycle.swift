@@ -75,6 +75,9 @@ extension ContainerSync {
   }
 
   private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
+    // Others wait for them: they are for one round.
+    let given = claims.held
+    defer { claims.release(given) }
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
     if try await sendDepartures(to: remote) { return .again }
@@ -92,9 +95,10 @@ extension ContainerSync {
       return .settled
     }
     let held = try local { () throws(Errno) in try heldPackages(items, changes) }
+    let claimed = try local { () throws(Errno) in try heldByClaims(items) }
     let planner = Planner(
       device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
-      packages: coordinator.packages, held: held)
+      packages: coordinator.packages, held: held.union(claimed), claimed: claimed)
     var plan = try local { () throws(Errno) in try planner.plan(items) }
     logger.trace("plan for \(items.count) items: \(plan)")
 
@@ -173,6 +177,10 @@ extension ContainerSync {
       else { return operation }
       return .upsert(record, content: .staged(generation: generation), stamp: stamp)
     }
+    guard let claim = try local({ () throws(Errno) in try holdForApplying(operations) }) else {
+      return false
+    }
+    defer { claims.table.release(claim) }
     do throws(ApplyFailure) {
       let result = try coordinator.catalog.apply(
         operations, given: plan.givens,

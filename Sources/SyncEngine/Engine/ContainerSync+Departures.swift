@@ -18,7 +18,7 @@ extension ContainerSync {
   /// Sends what can go in parts. True: something went, so look again.
   func sendDepartures(to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
-    guard
+    guard !coordinator.claims.concerns(coordinator.container),
       try local({ () throws(Errno) in try catalog.isDirtyInMore(than: settings.manyItems.departures)
       }),
       // What is new may stand for what was removed, and goes with it.

@@ -22,6 +22,7 @@ package actor ContainerSync {
   nonisolated let logger: Logger
   nonisolated let signals: SyncSignals
   nonisolated let transfers = TransferBoard()
+  nonisolated let claims: EngineClaims
 
   var policy: ContentPolicy
   /// Edited contents that are announced or up, and not yet in the log.
@@ -62,6 +63,8 @@ package actor ContainerSync {
     self.settings = settings
     self.logger = logger
     self.signals = SyncSignals()
+    self.claims = EngineClaims(
+      coordinator.claims, name: "the sync of \(coordinator.container)")
     self.fetcher = ContentFetcher(coordinator: coordinator, remote: link)
   }
 
@@ -95,6 +98,7 @@ package actor ContainerSync {
     cycle?.cancel()
     _ = await cycle?.value
     for task in tasks { await task.value }
+    claims.end()
     link.setCatchUp(nil)
     fetcher.stop()
     coordinator.setFetcher(nil)

@@ -16,16 +16,20 @@ package struct Planner<View: TreeView> {
   let types: PackageTypes
   /// Packages that are not to be touched now: a program writes in them, or did a moment ago.
   let held: Set<ItemID>
+  /// Items that are not to be touched now: a program claims them.
+  let claimed: Set<ItemID>
 
   package init(
     device: Model.DeviceID, view: View, reserved: Set<Link> = [],
-    packages: PackageTypes = .standard, held: Set<ItemID> = []
+    packages: PackageTypes = .standard, held: Set<ItemID> = [],
+    claimed: Set<ItemID> = []
   ) {
     self.view = view
     self.merge = Merge(device: device)
     self.reserved = reserved
     self.types = packages
     self.held = held
+    self.claimed = claimed
   }
 
   package func plan(_ items: [ItemID: ItemTrees]) throws(Errno) -> Plan {
@@ -33,6 +37,7 @@ package struct Planner<View: TreeView> {
     for (id, trees) in items { targets[id] = merge.target(of: trees) }
     try settlePackages(&targets)
     try keepParents(&targets)
+    hold(claimed.filter { items[$0] != nil }.sorted(), &targets)
     holdAround(&targets)
     breakCycles(&targets)
     try waitForCycles(&targets)

@@ -1,0 +1,53 @@
+/// One item of a claim.
+package struct ClaimedAccess: Codable, Sendable {
+  package var item: ItemReference
+  /// `read` or `write`.
+  package var intent: String
+  /// The options of `NSFileCoordinator` by their names, as `forDeleting` or `withoutChanges`.
+  package var options: [String]?
+
+  package init(item: ItemReference, intent: String, options: [String] = []) {
+    self.item = item
+    self.intent = intent
+    self.options = options
+  }
+}
+
+package struct ClaimRequest: Codable, Sendable {
+  /// All of them at once.
+  package var accesses: [ClaimedAccess]
+  /// Claims with one purpose never wait for each other, whatever connection they are of; nil is for what
+  /// has a purpose of its own.
+  package var purpose: String?
+  /// The presenter that the claimant speaks for: it is not asked.
+  package var presenter: UInt64?
+  /// Seconds to wait at most; nil is for ever, 0 is not at all.
+  package var timeout: Double?
+
+  package init(
+    accesses: [ClaimedAccess], purpose: String? = nil, presenter: UInt64? = nil,
+    timeout: Double? = nil
+  ) {
+    self.accesses = accesses
+    self.purpose = purpose
+    self.presenter = presenter
+    self.timeout = timeout
+  }
+}
+
+package struct GivenClaim: Codable, Sendable {
+  package var claim: UInt64
+  /// Where the items are now, in the order of the request.
+  package var paths: [PathBytes]
+
+  package init(claim: UInt64, paths: [PathBytes]) {
+    self.claim = claim
+    self.paths = paths
+  }
+}
+
+package struct ReleaseRequest: Codable, Sendable {
+  package var claim: UInt64
+
+  package init(claim: UInt64) { self.claim = claim }
+}

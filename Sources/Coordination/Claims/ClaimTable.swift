@@ -1,0 +1,406 @@
+package import Catalog
+package import Model
+package import Platform
+internal import Synchronization
+
+/// A file that is open for writing: its container, by the number of its place, and its inode.
+package struct WrittenFile: Hashable, Sendable {
+  package let container: UInt32
+  package let number: InodeNumber
+
+  package init(_ container: UInt32, _ number: InodeNumber) {
+    self.container = container
+    self.number = number
+  }
+}
+
+/// Why a claim was not given.
+package enum ClaimFailure: Error, Hashable, Sendable {
+  /// The names of those that wait for each other, the one that was refused first.
+  case deadlock([String])
+  /// It was given up before its turn came.
+  case cancelled
+}
+
+/// What a party hears of its presenters. Called one after the other, with no lock held; must not block.
+package protocol PresenterListening: Sendable {
+  /// To be answered by `ClaimTable.answer`.
+  func asked(_ question: Question)
+  func reacquired(_ presenter: PresenterID)
+  /// It did not answer in time, and was passed over.
+  func passedOver(_ question: Question)
+}
+
+/// The claims and presenters of one container: `ClaimQueue` with its threads and its clock.
+///
+/// Safe from any thread; nothing waits in here. What follows from a call is done before the call returns
+/// or by another thread that is at it, in the order of the changes. Lock: a leaf; completions and
+/// listeners are called with none held.
+package final class ClaimTable: Sendable {
+  private struct Party {
+    let name: String
+    /// 0 where there is no process that speaks for it.
+    let process: Int32
+    let listener: (any PresenterListening)?
+  }
+
+  package typealias Completion = @Sendable (ClaimID, Result<[ClaimPath], ClaimFailure>) -> Void
+
+  private struct State {
+    var queue = ClaimQueue()
+    var last: UInt64 = 0
+    var parties: [PartyID: Party] = [:]
+    var completions: [ClaimID: Completion] = [:]
+    /// What is to be done, in order, and whether a thread is at it.
+    var pending: [@Sendable () -> Void] = []
+    var isDraining = false
+    /// When questions are given up, in order: all have the same limit.
+    var deadlines: [(time: UInt64, question: Question)] = []
+    var isWatching = false
+    var observer: (@Sendable () -> Void)?
+    var containers: [ContainerID: UInt32] = [:]
+    /// Of files that are open for writing.
+    var implicit: [WrittenFile: (claim: ClaimID, party: PartyID)] = [:]
+    /// How many are looking for such files.
+    var looking = 0
+
+    /// Whether anybody has a use for knowing what is open.
+    var isWatched: Bool { looking > 0 || queue.claims.count > implicit.count }
+
+    mutating func next() -> UInt64 {
+      last += 1
+      return last
+    }
+  }
+
+  private let state = Lock(State())
+  private let active = Atomic(false)
+  /// How long a presenter has for each answer.
+  package let patience: Duration
+
+  package init(patience: Duration = .seconds(5)) { self.patience = patience }
+
+  /// Called after claims changed.
+  package func setObserver(_ observer: (@Sendable () -> Void)?) {
+    state.withLock { $0.observer = observer }
+  }
+
+  package var isEmpty: Bool { state.withLock { $0.queue.isEmpty } }
+
+  /// Where the paths of a container begin.
+  package func place(of container: ContainerID) -> Place {
+    let number = state.withLock { state in
+      let number = state.containers[container] ?? UInt32(state.containers.count + 1)
+      state.containers[container] = number
+      return number
+    }
+    let name = (try? ItemName(container.description)) ?? .documents
+    return Place(number, InodeNumber(0), name)
+  }
+
+  // MARK: Files that are open for writing
+
+  /// Whether `entered` is to be told of files that are opened for writing: somebody claims something, or
+  /// is about to.
+  package var isActive: Bool { active.load(ordering: .sequentiallyConsistent) }
+
+  /// From here on `isActive`, until as many calls of `looked` and the end of all claims. For whoever is
+  /// going to claim: files that were opened before are to be looked for, later ones are told.
+  package func looking() {
+    state.withLock { state in
+      state.looking += 1
+      active.store(true, ordering: .sequentiallyConsistent)
+    }
+  }
+
+  package func looked() {
+    change { state in
+      state.looking -= 1
+      return []
+    }
+  }
+
+  /// A file is open for writing: others' claims wait until `left`. `party` has it open; nil for a program
+  /// that knows nothing of claims.
+  package func entered(_ file: WrittenFile, at path: ClaimPath, by party: PartyID?, name: String) {
+    state.withLock { state in
+      guard state.implicit[file] == nil else { return }
+      let owner: PartyID
+      if let party, state.parties[party] != nil {
+        owner = party
+      } else {
+        owner = PartyID(state.next())
+        state.parties[owner] = Party(name: name, process: 0, listener: nil)
+      }
+      let id = ClaimID(state.next())
+      state.queue.enter(
+        id, by: ClaimantID(owner, .open), ClaimAccess(path, .writing([])))
+      state.implicit[file] = (id, owner)
+    }
+  }
+
+  package func left(_ file: WrittenFile) {
+    change { state in
+      guard let (claim, party) = state.implicit.removeValue(forKey: file) else { return [] }
+      if state.parties[party]?.process == 0 { state.parties[party] = nil }
+      return state.queue.release(claim)
+    }
+  }
+
+  // MARK: Parties
+
+  /// `process`: whose opens, and whose descendants', are the party's own.
+  package func join(
+    name: String, process: Int32 = -1, listener: (any PresenterListening)? = nil
+  ) -> PartyID {
+    state.withLock { state in
+      let id = PartyID(state.next())
+      state.parties[id] = Party(name: name, process: process, listener: listener)
+      return id
+    }
+  }
+
+  /// The party of the process or of the nearest one that it descends from.
+  package func party(of process: Int32) -> PartyID? {
+    let parties = state.withLock { state in
+      Dictionary(
+        state.parties.lazy.filter { $0.value.process > 0 }.map { ($0.value.process, $0.key) },
+        uniquingKeysWith: min)
+    }
+    guard !parties.isEmpty, process > 0 else { return nil }
+    return Processes.lineage(of: process).lazy.compactMap { parties[$0] }.first
+  }
+
+  /// Ends all claims of the party and forgets its presenters.
+  package func leave(_ party: PartyID) {
+    change { state in
+      let given = state.queue.claims.filter { $0.value.claimant.party == party }.keys
+      for id in given.sorted() {
+        if let completion = state.completions.removeValue(forKey: id) {
+          state.pending.append { completion(id, .failure(.cancelled)) }
+        }
+      }
+      let effects = state.queue.release(party)
+      state.implicit = state.implicit.filter { $0.value.party != party }
+      state.parties[party] = nil
+      return effects
+    }
+  }
+
+  package func name(of party: PartyID) -> String? {
+    state.withLock { $0.parties[party]?.name }
+  }
+
+  // MARK: Claims
+
+  /// Asks for all accesses at once. `completion` is called once, when the claim is held, with where the
+  /// items are then, or when it was refused or given up; perhaps before this returns.
+  @discardableResult
+  package func claim(
+    _ accesses: [ClaimAccess], by claimant: ClaimantID, for presenter: PresenterID? = nil,
+    completion: @escaping Completion
+  ) -> ClaimID {
+    var made = ClaimID(0)
+    change { state in
+      let id = ClaimID(state.next())
+      made = id
+      state.completions[id] = completion
+      do throws(ClaimDeadlock) {
+        return try state.queue.submit(id, by: claimant, accesses, for: presenter)
+      } catch {
+        refuse(id, error, &state)
+        return []
+      }
+    }
+    return made
+  }
+
+  private func refuse(_ id: ClaimID, _ deadlock: ClaimDeadlock, _ state: inout State) {
+    guard let completion = state.completions.removeValue(forKey: id) else { return }
+    let names = deadlock.parties.map { state.parties[$0.party]?.name ?? "a program that has ended" }
+    state.pending.append { completion(id, .failure(.deadlock(names))) }
+  }
+
+  /// Ends a claim, or gives it up.
+  package func release(_ id: ClaimID) {
+    change { state in
+      if let completion = state.completions.removeValue(forKey: id) {
+        state.pending.append { completion(id, .failure(.cancelled)) }
+      }
+      return state.queue.release(id)
+    }
+  }
+
+  /// Whose claim it is, as long as there is one.
+  package func owner(of id: ClaimID) -> PartyID? {
+    state.withLock { $0.queue.claims[id]?.claimant.party }
+  }
+
+  package func moved(from old: ClaimPath, to new: ClaimPath) {
+    change { state in
+      let (effects, refused) = state.queue.moved(from: old, to: new)
+      for (id, deadlock) in refused.sorted(by: { $0.key < $1.key }) { refuse(id, deadlock, &state) }
+      return effects
+    }
+  }
+
+  /// Whether somebody else's claim keeps this from being done now.
+  package func isTaken(_ access: ClaimAccess, for claimant: ClaimantID? = nil) -> Bool {
+    state.withLock { $0.queue.isTaken(access, for: claimant) }
+  }
+
+  /// Whether somebody claims or presents anything in the container, files that are open left aside.
+  package func concerns(_ container: ContainerID) -> Bool {
+    state.withLock { state in
+      guard state.queue.claims.count > state.implicit.count || !state.queue.presenters.isEmpty,
+        let number = state.containers[container]
+      else { return false }
+      return state.queue.concerns(number)
+    }
+  }
+
+  /// Whether somebody presents what is at the path or below it.
+  package func isPresented(_ path: ClaimPath) -> Bool {
+    state.withLock { state in
+      guard !state.queue.presenters.isEmpty else { return false }
+      let around = state.queue.presenters(around: path)
+      return !around.here.isEmpty || !around.below.isEmpty
+    }
+  }
+
+  /// Claims at once what nobody else holds, before those who wait, and without asking presenters: for a
+  /// moment's work of the sync engine. Nil when somebody holds something of it. Files that are open are
+  /// the caller's to look at.
+  package func hold(_ accesses: [ClaimAccess], by claimant: ClaimantID) -> ClaimID? {
+    state.withLock { state in
+      guard accesses.allSatisfy({ !state.queue.isTaken($0, for: claimant) }) else { return nil }
+      let id = ClaimID(state.next())
+      state.queue.hold(id, by: claimant, accesses)
+      return id
+    }
+  }
+
+  // MARK: Presenters
+
+  package func present(_ path: ClaimPath, by party: PartyID) -> PresenterID {
+    state.withLock { state in
+      let id = PresenterID(state.next())
+      state.queue.addPresenter(id, of: party, at: path)
+      return id
+    }
+  }
+
+  package func removePresenter(_ id: PresenterID) {
+    change { $0.queue.removePresenter(id) }
+  }
+
+  package func answer(_ question: Question) {
+    change { $0.queue.answered(question) }
+  }
+
+  /// Presenters of what is at the path, above it and below it, and whose they are.
+  package func presenters(
+    around path: ClaimPath
+  ) -> (above: [PresenterID], here: [PresenterID], below: [PresenterID]) {
+    state.withLock { $0.queue.presenters(around: path) }
+  }
+
+  // MARK: Doing what follows
+
+  private func change(_ body: (inout State) -> [ClaimEffect]) {
+    let observer = state.withLock { state in
+      for effect in body(&state) { note(effect, &state) }
+      let isWatched = state.isWatched
+      if !isWatched {
+        for (file, entry) in state.implicit {
+          state.implicit[file] = nil
+          if state.parties[entry.party]?.process == 0 { state.parties[entry.party] = nil }
+          _ = state.queue.release(entry.claim)
+        }
+      }
+      active.store(isWatched, ordering: .sequentiallyConsistent)
+      return state.observer
+    }
+    drain()
+    observer?()
+  }
+
+  private func note(_ effect: ClaimEffect, _ state: inout State) {
+    switch effect {
+    case .granted(let id, let paths):
+      guard let completion = state.completions.removeValue(forKey: id) else { return }
+      state.pending.append { completion(id, .success(paths)) }
+    case .reacquire(let presenter):
+      guard let listener = listener(of: presenter, state) else { return }
+      state.pending.append { listener.reacquired(presenter) }
+    case .ask(let question):
+      state.deadlines.append((monotonicNanoseconds() &+ patience.nanoseconds, question))
+      watch(&state)
+      guard let listener = listener(of: question.presenter, state) else { return }
+      state.pending.append { listener.asked(question) }
+    }
+  }
+
+  private func listener(
+    of presenter: PresenterID, _ state: State
+  ) -> (any PresenterListening)? {
+    state.queue.presenters[presenter].flatMap { state.parties[$0.party]?.listener }
+  }
+
+  /// One thread at a time, so that what was decided first is heard first.
+  private func drain() {
+    while true {
+      let work = state.withLock { state -> [@Sendable () -> Void] in
+        guard !state.isDraining, !state.pending.isEmpty else { return [] }
+        state.isDraining = true
+        defer { state.pending = [] }
+        return state.pending
+      }
+      guard !work.isEmpty else { return }
+      for action in work { action() }
+      state.withLock { $0.isDraining = false }
+    }
+  }
+
+  // MARK: Presenters that do not answer
+
+  private func watch(_ state: inout State) {
+    guard !state.isWatching else { return }
+    state.isWatching = true
+    Task.detached { [weak self] in
+      while let wait = self?.timeToNextDeadline() { try? await Task.sleep(for: wait) }
+    }
+  }
+
+  /// Gives up what is overdue. Nil when there is nothing to watch any more.
+  private func timeToNextDeadline() -> Duration? {
+    let now = monotonicNanoseconds()
+    var wait: Duration?
+    change { state in
+      var effects: [ClaimEffect] = []
+      var kept: [(time: UInt64, question: Question)] = []
+      for deadline in state.deadlines where state.queue.questions.contains(deadline.question) {
+        if deadline.time > now {
+          kept.append(deadline)
+        } else {
+          if let listener = listener(of: deadline.question.presenter, state) {
+            state.pending.append { listener.passedOver(deadline.question) }
+          }
+          effects += state.queue.answered(deadline.question)
+        }
+      }
+      state.deadlines = kept
+      state.isWatching = !kept.isEmpty
+      wait = kept.first.map { .nanoseconds(Int64($0.time - now)) }
+      return effects
+    }
+    return wait
+  }
+}
+
+extension Duration {
+  fileprivate var nanoseconds: UInt64 {
+    let (seconds, attoseconds) = components
+    return UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds)) / 1_000_000_000
+  }
+}

@@ -1,0 +1,94 @@
+internal import Catalog
+internal import Coordination
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// The sync engine is a claimant like any other: what a program has claimed for writing it neither sends
+/// nor changes, what one has claimed for reading it does not change, and whoever presents an item is asked
+/// before it changes. Content is read for sending without a claim: that nobody wrote meanwhile is seen
+/// afterwards. Source: Apple's documentation of `NSFileCoordinator`; `docs/coordination.md`.
+extension ContainerSync {
+  /// What a claim keeps from being touched now, with the packages around it. The claims that the engine
+  /// needs for it are asked for: they bring it here again.
+  func heldByClaims(_ items: [ItemID: ItemTrees]) throws(Errno) -> Set<ItemID> {
+    guard coordinator.claims.concerns(coordinator.container) else {
+      claims.giveUp(except: [])
+      return []
+    }
+    var held: Set<ItemID> = []
+    var wanted: Set<ClaimAccess> = []
+    for (id, trees) in items {
+      let isSending = trees.local != nil && trees.remote == trees.base
+      for (path, root) in try places(of: id, trees) {
+        let mode: ClaimMode =
+          isSending
+          ? .reading(.withoutChanges) : .writing(trees.remote == nil ? .forDeleting : [])
+        let access = ClaimAccess(path, mode)
+        if claims.holds(access) { continue }
+        guard
+          coordinator.claims.isTaken(access, for: claims.claimant)
+            || (!isSending && coordinator.claims.isPresented(path))
+        else { continue }
+        held.insert(id)
+        if let root { held.insert(root) }
+        wanted.insert(access)
+      }
+    }
+    claims.giveUp(except: wanted)
+    let signals = signals
+    for access in wanted { claims.ask(for: access) { signals.look() } }
+    return held
+  }
+
+  /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the package
+  /// that it is in.
+  private func places(
+    of id: ItemID, _ trees: ItemTrees
+  ) throws(Errno) -> [(path: ClaimPath, root: ItemID?)] {
+    var result: [(path: ClaimPath, root: ItemID?)] = []
+    func add(_ item: ClaimedItem?) throws(Errno) {
+      guard let item else { return }
+      var root: ItemID?
+      if !item.below.isEmpty, let place = item.path.places.last {
+        root = try coordinator.catalog.lookup(place.name, in: place.directory)?.item
+      }
+      result.append((item.path, root))
+    }
+    if let number = try coordinator.catalog.inodeNumber(of: id) {
+      try add(try coordinator.claimed(number))
+    }
+    for link in trees.remote?.links ?? [] where trees.local?.record.links.contains(link) != true {
+      guard let parent = try coordinator.catalog.inodeNumber(of: link.parent),
+        let names = try coordinator.catalog.path(of: parent)
+      else { continue }
+      try add(try coordinator.claimed(names + [link.name]))
+    }
+    return result
+  }
+
+  /// Keeps everybody else out while a batch is applied. Nil: somebody has a claim on some of it.
+  func holdForApplying(_ operations: [LocalOperation]) throws(Errno) -> ClaimID? {
+    let top = ClaimPath([coordinator.top])
+    guard coordinator.claims.concerns(coordinator.container) else {
+      return coordinator.claims.hold([ClaimAccess(top, .writing([]))], by: claims.claimant)
+    }
+    var accesses: Set<ClaimAccess> = []
+    for operation in operations {
+      var trees = ItemTrees()
+      let id: ItemID
+      switch operation {
+      case .upsert(let record, _, _):
+        id = record.id
+        trees.remote = record
+      case .remove(let item, _): id = item
+      case .adopt(let local, _): id = local
+      case .agree, .forgetBase: continue
+      }
+      for (path, _) in try places(of: id, trees) {
+        accesses.insert(ClaimAccess(path, .writing([])))
+      }
+    }
+    return coordinator.claims.hold(Array(accesses), by: claims.claimant)
+  }
+}
