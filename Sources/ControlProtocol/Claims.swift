@@ -51,3 +51,40 @@ package struct ReleaseRequest: Codable, Sendable {
 
   package init(claim: UInt64) { self.claim = claim }
 }
+
+/// A presenter is of one item, which need not be there yet; it ends with its connection.
+package struct PresentRequest: Codable, Sendable {
+  package var item: ItemReference
+
+  package init(item: ItemReference) { self.item = item }
+}
+
+package struct PresenterReference: Codable, Sendable {
+  package var presenter: UInt64
+
+  package init(presenter: UInt64) { self.presenter = presenter }
+}
+
+/// What a presenter is asked; `presenters.answer` says that it has done it.
+package struct PresenterAsked: Codable, Sendable {
+  package var question: UInt64
+  package var presenter: UInt64
+  /// `relinquishToReader`, `relinquishToWriter`, `saveChanges`, `accommodateDeletion`,
+  /// `accommodateSubitemDeletion` or `accommodateEviction`.
+  package var request: String
+  /// The item that the claim is of.
+  package var path: PathBytes
+
+  package init(question: UInt64, presenter: UInt64, request: String, path: PathBytes) {
+    self.question = question
+    self.presenter = presenter
+    self.request = request
+    self.path = path
+  }
+}
+
+package struct PresenterAnswer: Codable, Sendable {
+  package var question: UInt64
+
+  package init(question: UInt64) { self.question = question }
+}

@@ -185,6 +185,25 @@ package enum Methods {
     package static let name = "claims.release"
   }
 
+  /// From here on the connection gets `presenter.request` and has to answer.
+  package enum AddPresenter: ControlMethod {
+    package typealias Parameters = PresentRequest
+    package typealias Answer = PresenterReference
+    package static let name = "presenters.add"
+  }
+
+  package enum RemovePresenter: ControlMethod {
+    package typealias Parameters = PresenterReference
+    package typealias Answer = Nothing
+    package static let name = "presenters.remove"
+  }
+
+  package enum AnswerPresenter: ControlMethod {
+    package typealias Parameters = PresenterAnswer
+    package typealias Answer = Nothing
+    package static let name = "presenters.answer"
+  }
+
   package enum Check: ControlMethod {
     package typealias Parameters = CheckRequest
     package typealias Answer = CheckReport
@@ -202,6 +221,11 @@ package enum Methods {
 package enum Notifications {
   package static let progress = "progress"
   package static let data = "data"
+  package static let presenterRequest = "presenter.request"
+  /// The claim that it let go for is over.
+  package static let presenterReacquire = "presenter.reacquire"
+  /// It did not answer in time.
+  package static let presenterPassedOver = "presenter.passedOver"
 }
 
 /// How far long work is. `total` may grow while more is found to do.

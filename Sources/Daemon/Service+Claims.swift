@@ -5,29 +5,6 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// Which party of the claim table each connection is, from its first claim on.
-final class ConnectionParties: Sendable {
-  private let parties = Lock<[ObjectIdentifier: PartyID]>([:])
-
-  func existing(_ connection: ClientConnection) -> PartyID? {
-    parties.withLock { $0[ObjectIdentifier(connection)] }
-  }
-
-  /// Only on the connection's thread. What it claims and presents ends with the connection.
-  func party(of connection: ClientConnection, in table: ClaimTable) -> PartyID {
-    if let party = existing(connection) { return party }
-    let process = connection.peer?.process ?? -1
-    let party = table.join(name: Processes.name(of: process), process: process)
-    let key = ObjectIdentifier(connection)
-    parties.withLock { $0[key] = party }
-    connection.onEnd { [self] in
-      parties.withLock { _ = $0.removeValue(forKey: key) }
-      table.leave(party)
-    }
-    return party
-  }
-}
-
 /// Claims over the control socket.
 extension DaemonService {
   private static let maximumAccesses = 1000
@@ -70,6 +47,15 @@ extension DaemonService {
     }
   }
 
+  /// Where a place is in the mounts now; empty when its container is not mounted any more.
+  func shown(_ path: ClaimPath) -> PathBytes {
+    guard let session = account?.sessions.first(where: { $0.coordinator.owns(path) }),
+      let mountpoint = session.mountpoint,
+      let names = try? session.coordinator.names(of: path)
+    else { return PathBytes([]) }
+    return PathBytes(names.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes })
+  }
+
   /// An item that is claimed, and how to say where it is when the claim is given.
   private struct Wanted: Sendable {
     let session: ContainerSession
@@ -80,12 +66,17 @@ extension DaemonService {
 
   private func wanted(_ access: ClaimedAccess) throws(ControlError) -> Wanted {
     let mode = try Self.mode(access)
-    let reference = access.item
+    let (session, item) = try claimed(access.item)
+    return Wanted(session: session, item: item, mode: mode, shown: access.item.shown)
+  }
+
+  func claimed(
+    _ reference: ItemReference
+  ) throws(ControlError) -> (session: ContainerSession, item: ClaimedItem) {
     let session = try mounted(reference.mountpoint)
     do {
       let names = try reference.path.bytes.split(separator: 0x2F).map { try ItemName(Array($0)) }
-      let item = try session.coordinator.claimed(names)
-      return Wanted(session: session, item: item, mode: mode, shown: reference.shown)
+      return (session, try session.coordinator.claimed(names))
     } catch let error as Errno {
       throw ControlError(ControlError.status(of: error), "\(reference.shown): \(error)")
     } catch {
@@ -99,9 +90,7 @@ extension DaemonService {
   func claim(
     _ request: ClaimRequest, _ connection: ClientConnection, _ reply: LaterReply<GivenClaim>
   ) throws(ControlError) {
-    guard let table = account?.claims else {
-      throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
-    }
+    let table = try requireAccount().claims
     guard !request.accesses.isEmpty, request.accesses.count <= Self.maximumAccesses else {
       throw ControlError(.usage, "a claim is of 1 to \(Self.maximumAccesses) items")
     }
@@ -109,7 +98,7 @@ extension DaemonService {
       throw ControlError(.usage, "a claim's timeout is a number of seconds")
     }
     let wanted = try request.accesses.map { access throws(ControlError) in try self.wanted(access) }
-    let party = parties.party(of: connection, in: table)
+    let party = parties.member(of: connection, in: table) { self.shown($0) }.party
     let claimant = ClaimantID(party, request.purpose.map { .named($0) } ?? .own)
     let pending = PendingClaim(reply: reply, limit: request.timeout)
 
@@ -187,8 +176,8 @@ extension DaemonService {
   }
 
   func release(_ request: ReleaseRequest, _ connection: ClientConnection) throws(ControlError) {
-    guard let table = account?.claims, let party = parties.existing(connection),
-      table.owner(of: ClaimID(request.claim)) == party
+    guard let table = account?.claims, let member = parties.existing(connection),
+      table.owner(of: ClaimID(request.claim)) == member.party
     else {
       throw ControlError(.notFound, "this connection has no claim \(request.claim)")
     }

@@ -18,6 +18,17 @@ extension DaemonService {
     table.addLater(Methods.Claim.self) { request, connection, reply throws(ControlError) in
       try self.claim(request, connection, reply)
     }
+    table.add(Methods.AddPresenter.self) { request, connection throws(ControlError) in
+      try self.present(request, connection)
+    }
+    table.add(Methods.RemovePresenter.self) { request, connection throws(ControlError) in
+      try self.removePresenter(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.AnswerPresenter.self) { request, connection throws(ControlError) in
+      try self.answer(request, connection)
+      return Nothing()
+    }
     table.add(Methods.ReleaseClaim.self) { request, connection throws(ControlError) in
       try self.release(request, connection)
       return Nothing()

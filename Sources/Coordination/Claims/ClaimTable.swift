@@ -290,6 +290,11 @@ package final class ClaimTable: Sendable {
     }
   }
 
+  /// Whose presenter it is, as long as there is one.
+  package func owner(of id: PresenterID) -> PartyID? {
+    state.withLock { $0.queue.presenters[id]?.party }
+  }
+
   package func removePresenter(_ id: PresenterID) {
     change { $0.queue.removePresenter(id) }
   }

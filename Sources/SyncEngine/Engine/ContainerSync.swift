@@ -203,13 +203,18 @@ package actor ContainerSync {
   }
 
   private func performCycle() async -> CycleResult {
-    guard link.isReachable else { return .failed(.offline) }
+    guard link.isReachable else {
+      claims.release(claims.held)
+      return .failed(.offline)
+    }
     do throws(SyncFailure) {
       let result = try await synchronize()
       if case .settled = result { fetchMissed() }
       lastError = nil
       return result
     } catch {
+      // Others wait for what it may not need for long.
+      claims.release(claims.held)
       if error != .offline, error != .stopped {
         if lastError != error.description { logger.error("sync: \(error)") }
         lastError = error.description

@@ -33,7 +33,13 @@ final class EngineClaims: Sendable {
     entries.withLock { entries in
       entries.contains { own, entry in
         guard case .held = entry else { return false }
-        return own.path.covers(access.path) && (own.mode.isWriting || !access.mode.isWriting)
+        guard own.path.covers(access.path) else { return false }
+        switch (own.mode, access.mode) {
+        case (.reading, .writing): return false
+        // Whoever presents it was asked for no more than that.
+        case (.writing(let options), .writing(let wanted)): return options.isSuperset(of: wanted)
+        case (_, .reading): return true
+        }
       }
     }
   }
