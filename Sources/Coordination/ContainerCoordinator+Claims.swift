@@ -49,6 +49,13 @@ extension ContainerCoordinator {
 
   package func owns(_ path: ClaimPath) -> Bool { path.places.first == top }
 
+  /// Whether somebody else claims the item, or, without a claimant who has asked, presents it.
+  func isClaimed(_ number: InodeNumber, by claimant: ClaimantID?) -> Bool {
+    guard claims.concerns(container), let path = (try? claimed(number))?.path else { return false }
+    return claims.isTaken(ClaimAccess(path, .writing(.forEvicting)), for: claimant)
+      || (claimant == nil && claims.isPresented(path))
+  }
+
   // MARK: Files that are open for writing
 
   /// Tells the claims of the files below the paths that are open for writing. Between `looking` and

@@ -8,21 +8,26 @@ package import SystemPackage
 extension ContainerCoordinator {
   /// Frees the local content of a file, or of all that can be below a directory.
   ///
-  /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, EPERM in `.nosync`.
-  /// The catalog says "remote" durably before the bytes go. Source: CONTRACT, "Extended attributes".
-  package func evict(_ number: InodeNumber) throws(Errno) {
+  /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, and while somebody has a
+  /// claim on it or presents it; EPERM in `.nosync`. `claimant` has claimed it for evicting, so that its
+  /// presenters know. The catalog says "remote" durably before the bytes go. Source: CONTRACT, "Extended
+  /// attributes".
+  package func evict(_ number: InodeNumber, by claimant: ClaimantID? = nil) throws(Errno) {
     let inode = try catalog.inode(number)
     guard !inode.isExcluded else { throw Errno.notPermitted }
     switch inode.kind {
     case .directory:
-      if try isPackage(inode) { return try evictPackage(number) }
+      if try isPackage(inode) {
+        guard !isClaimed(number, by: claimant) else { throw Errno.resourceBusy }
+        return try evictPackage(number)
+      }
       // What can't be evicted stays; the rest still goes, a thousand with one wait for the disk.
       var batch: [InodeNumber] = []
       var failure: Errno?
       try forEachBelow(number) { child in
-        guard failure == nil, child.kind == .file, !child.isExcluded, !self.isPinned(child) else {
-          return
-        }
+        guard failure == nil, child.kind == .file, !child.isExcluded, !self.isPinned(child),
+          !self.isClaimed(child.number, by: claimant)
+        else { return }
         batch.append(child.number)
         guard batch.count >= 1000 else { return }
         do throws(Errno) { try self.evictFiles(batch) } catch { failure = error }
@@ -31,6 +36,7 @@ extension ContainerCoordinator {
       if let failure { throw failure }
       try evictFiles(batch)
     case .file:
+      guard !isClaimed(number, by: claimant) else { throw Errno.resourceBusy }
       try evictFile(inode)
     default:
       throw Errno.invalidArgument

@@ -80,16 +80,18 @@ extension DaemonService {
   // MARK: Evicting, pinning
 
   /// Evicts as many as can be; the first that cannot is the error.
-  func evict(_ request: ItemsRequest) throws(ControlError) {
+  func evict(_ request: ItemsRequest, _ connection: ClientConnection) throws(ControlError) {
     let found = try find(request.items)
     var failure: ControlError?
     for item in found {
+      let asked = try askBeforeEviction(item, connection)
+      defer { if let asked { item.session.coordinator.claims.leave(asked.party) } }
       do throws(Errno) {
-        try item.session.coordinator.evict(item.inode.number)
+        try item.session.coordinator.evict(item.inode.number, by: asked)
       } catch {
         let reason =
           switch error {
-          case .resourceBusy: "is open, pinned or not uploaded yet, so it is not evicted"
+          case .resourceBusy: "is open, claimed, pinned or not uploaded yet, so it is not evicted"
           case .notPermitted: "is never uploaded (.nosync), so it is not evicted"
           case .invalidArgument: "has no content that could be evicted"
           default: "cannot be evicted: \(error)"
@@ -99,6 +101,39 @@ extension DaemonService {
     }
     Self.waitForKernel(found.map(\.session))
     if let failure { throw failure }
+  }
+
+  /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is not
+  /// waited for: then it is in use.
+  private func askBeforeEviction(
+    _ item: FoundItem, _ connection: ClientConnection
+  ) throws(ControlError) -> ClaimantID? {
+    let coordinator = item.session.coordinator
+    guard let path = (try? coordinator.claimed(item.inode.number))?.path,
+      coordinator.claims.isPresented(path)
+    else { return nil }
+    let access = ClaimAccess(path, .writing(.forEvicting))
+    guard !coordinator.claims.isTaken(access) else {
+      throw ControlError(.busy, "\(item.shown) is claimed by another program, so it is not evicted")
+    }
+    let claimant = ClaimantID(coordinator.claims.join(name: "an eviction"))
+    do throws(ControlError) {
+      try connection.wait {
+        try await withCheckedThrowingContinuation {
+          (continuation: CheckedContinuation<Void, any Error>) in
+          coordinator.claims.claim([access], by: claimant) { _, result in
+            continuation.resume(
+              with: result.map { _ in }.mapError {
+                _ in ControlError(.busy, "\(item.shown) is in use, so it is not evicted")
+              })
+          }
+        }
+      }
+    } catch {
+      coordinator.claims.leave(claimant.party)
+      throw error
+    }
+    return claimant
   }
 
   /// Returns when programs see through the mounts what was done, as far as that does not take long.

@@ -105,8 +105,8 @@ extension DaemonService {
     table.add(Methods.ItemStatus.self) { request, _ throws(ControlError) in
       try self.itemStatus(request)
     }
-    table.add(Methods.Evict.self) { request, _ throws(ControlError) in
-      try self.evict(request)
+    table.add(Methods.Evict.self) { request, connection throws(ControlError) in
+      try self.evict(request, connection)
       return Nothing()
     }
     table.add(Methods.Download.self) { request, connection throws(ControlError) in

@@ -104,7 +104,16 @@ extension EndToEnd {
               until_true 10 grep -q Subitem "$ROOT/heard"
               same "$(heard)" 'request accommodateSubitemDeletion;'
               left
-              # Gone with its connection: nobody is asked.
+              # What is evicted is let go of first, and is not evicted while somebody claims it.
+            echo 2 > "$A/dir/other"; presenting dir/other answers
+            exits 5 on a coordinate read "$A/dir/other" -- ubiquityfs evict "$A/dir/other"
+            on a sync --wait
+            same "$(setfattr -n user.ubiquity.evict -v 1 "$A/dir/other" 2>&1 | grep -c busy)" 1
+            until_true 10 on a evict "$A/dir/other"
+            same "$(attribute downloadingStatus "$A/dir/other")" notDownloaded
+            grep -q accommodateEviction "$ROOT/heard"
+            left
+            # Gone with its connection: nobody is asked.
               on a coordinate write "$A/dir" --no-wait -- true
             """#)
       }
