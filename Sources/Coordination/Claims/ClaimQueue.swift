@@ -49,6 +49,8 @@ package struct ClaimQueue: Hashable, Sendable {
   private var held: [ClaimantID: Set<ClaimID>] = [:]
   private var waiting: [ClaimantID: Set<ClaimID>] = [:]
   private var asked: [PartyID: Int] = [:]
+  /// The claims of which presenters are asked, or were and which wait for those who were asked.
+  private var asking: Set<ClaimID> = []
 
   package init() {}
 
@@ -328,6 +330,7 @@ package struct ClaimQueue: Hashable, Sendable {
         guard !isBlocked(id) else { return }
         Self.drop(id, from: &waiting, claim.claimant)
         claims[id]?.state = .asking(stage: 0)
+        asking.insert(id)
         ask(id, stage: 0, &effects)
       case .asking(let stage):
         guard claim.asked.isEmpty else { return }
@@ -373,20 +376,25 @@ package struct ClaimQueue: Hashable, Sendable {
     }
   }
 
+  /// What met one of the paths is gone: gives those around it their turn. Its cost does not grow with
+  /// those who go on waiting.
   private mutating func schedule(around paths: [ClaimPath], _ effects: inout [ClaimEffect]) {
     for path in paths {
-      // Once a writer covers the path, all further ones, which meet it too, wait for that one; but for
-      // those who overtake.
-      var isCovered = false
-      for id in Set(index.meeting(path).joined()).sorted() {
+      var candidates = InOrder(index.meeting(path))
+      while let id = candidates.next() {
         guard let claim = claims[id], claim.state != .held else { continue }
-        if isCovered, claim.state == .waiting, !overtakes(claim) { continue }
         advance(id, &effects)
-        isCovered =
-          isCovered
-          || claim.accesses.contains { $0.mode.isWriting && $0.path.covers(path) }
+        // All further ones meet this path too, and so wait for a writer that covers it; but for those
+        // who overtake.
+        if claim.accesses.contains(where: { $0.mode.isWriting && $0.path.covers(path) }) { break }
       }
     }
+    var others = asking
+    for claimant in held.keys { others.formUnion(waiting[claimant, default: []]) }
+    if !asked.isEmpty {
+      for (claimant, own) in waiting where asked[claimant.party] != nil { others.formUnion(own) }
+    }
+    for id in others.sorted() { advance(id, &effects) }
   }
 
   private mutating func insert(_ id: ClaimID, _ claim: Claim) {
@@ -403,12 +411,14 @@ package struct ClaimQueue: Hashable, Sendable {
     for (party, count) in claim.asked { for _ in 0..<count { Self.decrease(&asked, party) } }
     Self.drop(id, from: &held, claim.claimant)
     Self.drop(id, from: &waiting, claim.claimant)
+    asking.remove(id)
     return claim
   }
 
   private mutating func hold(_ id: ClaimID) {
     guard let claimant = claims[id]?.claimant else { return }
     Self.drop(id, from: &waiting, claimant)
+    asking.remove(id)
     claims[id]?.state = .held
     held[claimant, default: []].insert(id)
   }

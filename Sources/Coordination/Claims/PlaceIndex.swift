@@ -52,6 +52,31 @@ struct PlaceIndex<ID: Hashable & Comparable & Sendable>: Hashable, Sendable {
   }
 }
 
+/// Lists that are each in order, as one in order, each element once. Asked for one at a time: whoever stops
+/// early has paid for no more.
+struct InOrder<ID: Comparable>: IteratorProtocol {
+  private let lists: [[ID]]
+  private var positions: [Int]
+
+  init(_ lists: [[ID]]) {
+    self.lists = lists
+    positions = lists.map { _ in 0 }
+  }
+
+  mutating func next() -> ID? {
+    var found: ID?
+    for (list, at) in zip(lists, positions) where at < list.count {
+      if let first = found, first <= list[at] { continue }
+      found = list[at]
+    }
+    guard let found else { return nil }
+    for index in lists.indices where positions[index] < lists[index].count {
+      if lists[index][positions[index]] == found { positions[index] += 1 }
+    }
+    return found
+  }
+}
+
 extension Array {
   /// The first index from which on `belongs` holds, in a list in which it holds from somewhere on.
   func partitioningIndex(where belongs: (Element) -> Bool) -> Int {
