@@ -119,6 +119,68 @@ extension EndToEnd {
       }
     }
 
+    /// Messages of right and wrong shapes, with members missing, twisted and of any size, and connections
+    /// that end in the middle: whatever comes, the others go on.
+    @Test func hostileMessagesHarmNobody() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          #"""
+            echo 1 > "$A/file"
+            cat > "$ROOT/fuzz.py" <<'END'
+            import json, random, socket, sys
+            state, mountpoint, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+            random.seed(seed)
+            def connect():
+                connection = socket.socket(socket.AF_UNIX); connection.connect(state + '/control.sock')
+                connection.settimeout(20)
+                return connection, connection.makefile('rb')
+            def odd():
+                return random.choice([None, True, -1, 0, 2**63, 2**64, 1e300, -0.5, '', 'x' * random.randint(1, 5000),
+                    '\x00', '../..', [], {}, [[[]]], {'hex': 'zz'}, {'hex': '2e2e2f'}, 'read', 'write', 'nan'])
+            def item():
+                return {'mountpoint': random.choice([mountpoint, '/', '', odd()]), 'shown': 'x',
+                    'path': random.choice(['Documents/file', '', 'Documents', '../x', 'Documents//file/', 'a/b/c', odd()])}
+            def access():
+                return {'item': random.choice([item(), odd()]), 'intent': random.choice(['read', 'write', odd()]),
+                    'options': random.choice([[], ['forDeleting'], ['none'], odd()])}
+            def message(number):
+                method = random.choice(['claims.take', 'claims.take', 'claims.release', 'presenters.add',
+                    'presenters.remove', 'presenters.answer', 'items.status', 'items.evict'])
+                params = {'accesses': random.choice([[access() for _ in range(random.randint(0, 4))], odd()]),
+                    'timeout': random.choice([0, 0.01, odd()]), 'purpose': random.choice([None, 'p', odd()]),
+                    'presenter': random.choice([1, odd()]), 'claim': random.choice([1, 7, odd()]),
+                    'question': random.choice([1, odd()]), 'item': item(), 'items': random.choice([[item()], odd()])}
+                for key in list(params):
+                    if random.random() < 0.2: del params[key]
+                if 'timeout' not in params or params['timeout'] is None: params['timeout'] = 0
+                text = json.dumps({'jsonrpc': '2.0', 'id': number, 'method': method, 'params': params}).encode()
+                if random.random() < 0.1:
+                    at = random.randrange(len(text)); text = text[:at] + bytes([random.randrange(256)]) + text[at + 1:]
+                return text.replace(b'\n', b' ')
+            answered = 0
+            for round in range(60):
+                connection, lines = connect()
+                for number in range(40): connection.sendall(message(number) + b'\n')
+                if random.random() < 0.3: connection.close(); continue
+                connection.sendall(b'{"jsonrpc":"2.0","id":"end","method":"account.status"}\n')
+                for line in lines:
+                    answered += 1
+                    if json.loads(line).get('id') == 'end': break
+                else: sys.exit('a connection was cut')
+                connection.close()
+            print(answered)
+            END
+            pid() { on a status --json | grep -o '"pid":[0-9]*'; }
+            before=$(pid)
+            for seed in 1 2 3 4; do python3 "$ROOT/fuzz.py" "$ROOT/a" "$(dirname "$A")" $seed; done
+            same "$(pid)" "$before"
+            until_true 20 on a coordinate write "$A/file" --no-wait -- true
+            same "$(cat "$A/file")" 1
+          """#, timeout: 200)
+      }
+    }
+
     /// One that does not answer is passed over, and told so.
     @Test func oneThatIsSilentIsPassedOver() async throws {
       try await withAccount { account in
