@@ -11,6 +11,14 @@ package struct ClaimedItem: Hashable, Sendable {
   package let below: [ItemName]
 }
 
+/// An open that waits for claims.
+package struct OpenWait: Sendable {
+  let access: ClaimAccess
+  let claimant: ClaimantID
+  /// The claimant is there for this alone.
+  let isNew: Bool
+}
+
 /// What claims of this container's items are: names to places and back, and files that are open.
 extension ContainerCoordinator {
   /// Where the names lead. The last need not be there yet; ENOENT when another is not, ENOTDIR when
@@ -85,6 +93,29 @@ extension ContainerCoordinator {
       name: processes.first.map(Processes.name) ?? "a program that has the file open")
     // It may have been closed before the claims knew.
     if !isOpenForWriting(number) { claims.left(file) }
+  }
+
+  /// Whether a program may open the file now, where opens wait for claims. Nil if it may; else who is to
+  /// wait for what, with `waitToOpen`. What programs and the sync do for a moment is not waited for.
+  package func mustWait(
+    toOpen number: InodeNumber, forWriting: Bool, by process: Int32
+  ) -> OpenWait? {
+    guard claims.isActive, let path = (try? claimed(number))?.path else { return nil }
+    let access = ClaimAccess(
+      path, forWriting ? .writing([]) : .reading(.immediatelyAvailableMetadataOnly))
+    return claims.claimantToWait(
+      access, of: claims.parties(of: process), name: Processes.name(of: process)
+    ).map { OpenWait(access: access, claimant: $0.claimant, isNew: $0.isNew) }
+  }
+
+  /// Calls `body` when the claims that are in the way are over, or with false when that is given up.
+  /// `body` opens the file, which is a claim of its own then if it is for writing.
+  package func waitToOpen(_ wait: OpenWait, _ body: @escaping @Sendable (Bool) -> Void) -> ClaimID {
+    let claims = claims
+    return claims.claim([wait.access], by: wait.claimant) { id, result in
+      if case .success = result { body(true) } else { body(false) }
+      if wait.isNew { claims.leave(wait.claimant.party) } else { claims.release(id) }
+    }
   }
 
   func noteNoWriter(_ number: InodeNumber) {

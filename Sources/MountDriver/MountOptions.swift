@@ -23,6 +23,8 @@ package struct MountOptions: Hashable, Sendable {
   package var listsStatus = false
   /// Names are found without regard to case and Unicode form.
   package var foldsCase = false
+  /// Opens wait for claims.
+  package var waitsForClaims = false
   /// Requests come over io_uring where the kernel has that. Only on demand: with crowds of waiting
   /// readers a request was seen to be lost.
   package var usesRing = false
@@ -80,7 +82,12 @@ package struct MountOptions: Hashable, Sendable {
       return
     }
     if name == "coordination" {
-      throw Invalid(description: "the mount option '\(name)' is not supported by this version")
+      guard let value, ["advisory", "mandatory"].contains(value) else {
+        throw Invalid(
+          description: "coordination must be advisory or mandatory, not '\(value ?? "")'")
+      }
+      waitsForClaims = value == "mandatory"
+      return
     }
     guard value == nil else {
       throw Invalid(description: "unknown mount option '\(name)=\(value ?? "")'")

@@ -68,6 +68,27 @@ extension RequestHandler {
   }
 
   func open(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
+    guard options.waitsForClaims else { return openNow(node: node, flags: flags, reply: reply) }
+    let coordinator = fileSystem.coordinator
+    guard
+      let wait = coordinator.mustWait(
+        toOpen: InodeNumber(node), forWriting: Self.mode(flags).canWrite,
+        by: Caller(reply.caller).process)
+    else { return openNow(node: node, flags: flags, reply: reply) }
+    guard flags & O_NONBLOCK == 0 else { return reply.fail(.resourceTemporarilyUnavailable) }
+    // The kernel holds no lock while it waits for this (with FUSE_WRITEBACK_CACHE, which is off, it would
+    // hold the inode's for O_TRUNC), so the claimant can go on.
+    let parked = reply.park()
+    let claim = coordinator.waitToOpen(wait) { isGiven in
+      parked.resume { reply in
+        isGiven
+          ? self.openNow(node: node, flags: flags, reply: reply) : reply.fail(.interrupted)
+      }
+    }
+    parked.onInterrupt { coordinator.claims.release(claim) }
+  }
+
+  private func openNow(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
     let mode = Self.mode(flags)
     let result: OpenResult
     do throws(Errno) {

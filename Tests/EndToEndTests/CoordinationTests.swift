@@ -178,7 +178,35 @@ extension EndToEnd {
       }
     }
 
-    /// Who waits gets the item where it is when its turn comes.
+    /// Source: CONTRACT, "Command line" (mount options); `docs/coordination.md`.
+    @Test func mandatoryClaimsMakePlainOpensWait() async throws {
+      try await withAccount { account in
+        try await account.device("a", mountOptions: "coordination=mandatory")
+        try await account.script(
+          Self.holding + #"""
+              export ROOT A; echo 1 > "$A/file"; echo 1 > "$A/free"
+              holding write "$A/file"
+              cat "$A/free" > /dev/null; stat "$A/file" > /dev/null; cat < /dev/null > "$A/new"
+              exits 124 timeout 0.5 cat "$A/file"
+              refused 'temporarily unavailable' python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)' "$A/file"
+              cat "$A/file" > "$ROOT/read" & reader=$!
+              sh -c 'echo 2 > "$1"' sh "$A/file" & writer=$!
+              sleep 0.5; same "$(stat -c %s "$ROOT/read")" 0; same "$(stat -c %s "$A/file")" 2
+              release; wait $reader; wait $writer
+              case "$(cat "$ROOT/read")" in 1 | 2) ;; *) false ;; esac
+              same "$(cat "$A/file")" 2
+              # Who holds the claim, and what it runs, opens as it likes; readers read beside a reader.
+              same "$(on a coordinate write "$A/file" -- sh -c 'echo 3 > "$A/file"; cat "$A/file"')" 3
+              holding read "$A/file"
+              same "$(timeout 5 cat "$A/file")" 3
+              exits 124 timeout 0.5 sh -c 'echo 4 >> "$1"' sh "$A/file"
+              release
+              same "$(cat "$A/file")" 3
+              on a sync --wait
+            """#)
+      }
+    }
+
     @Test func aClaimEndsWithItsProgram() async throws {
       try await withAccount { account in
         try await account.device("a")

@@ -42,12 +42,21 @@ extension EndToEnd {
       echo "$2 $count" >> "$ROOT/counts"
       END
       chmod +x "$ROOT/write" "$ROOT/read" "$ROOT/worker"; export ROOT
+      # A program that knows nothing of claims; it has the file open while it writes.
+      plainly() {
+        local end=$((SECONDS + $2)) count=0
+        while [ $SECONDS -lt $end ]; do
+          { for line in $(seq 20); do echo "plain-$count"; done; } > "$1"
+          count=$((count + 1)); sleep 0.05
+        done
+        echo "plain $count" >> "$ROOT/counts"
+      }
 
       """#
 
-    private func nobodySeesAHalf(_ name: String, _ begin: String) async throws {
+    private func nobodySeesAHalf(_ name: String, _ begin: String, plain: String = "") async throws {
       try await withAccount { account in
-        try await account.device("a")
+        try await account.device("a", mountOptions: "coordination=mandatory")
         try await account.device("b")
         let output = try await account.script(
           Self.programs + begin
@@ -60,6 +69,7 @@ extension EndToEnd {
                   "$ROOT/worker" $device read "$documents/NAME" "$device$number" 8 &
                 done
               done
+              \#(plain)
               wait
               [ ! -e "$ROOT/torn" ] || { cat "$ROOT/torn" >&2; false; }
               [ ! -e "$ROOT/failures" ] || { cat "$ROOT/failures" >&2; false; }
@@ -85,7 +95,8 @@ extension EndToEnd {
 
     @Test func nobodySeesAHalfWrittenFile() async throws {
       try await nobodySeesAHalf(
-        "file", "\"$ROOT/write\" \"$A/file\" first\n")
+        "file", "\"$ROOT/write\" \"$A/file\" first\n",
+        plain: "plainly \"$A/file\" 8 &")
     }
 
     @Test func nobodySeesAHalfWrittenPackage() async throws {

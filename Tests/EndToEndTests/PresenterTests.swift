@@ -39,7 +39,7 @@ extension EndToEnd {
     /// A presenter in Python: says what it is asked, saves when it is asked to, and answers.
     private static let presenter = #"""
       cat > "$ROOT/presenter.py" <<'END'
-      import json, socket, sys, time
+      json, socket, sys, time = map(__import__, ('json', 'socket', 'sys', 'time'))
       state, mountpoint, path, mode = sys.argv[1:5]
       connection = socket.socket(socket.AF_UNIX); connection.connect(state + '/control.sock')
       lines = connection.makefile('r'); last = 0; waiting = []
@@ -128,7 +128,7 @@ extension EndToEnd {
           #"""
             echo 1 > "$A/file"
             cat > "$ROOT/fuzz.py" <<'END'
-            import json, random, socket, sys
+            json, random, socket, sys = map(__import__, ('json', 'random', 'socket', 'sys'))
             state, mountpoint, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
             random.seed(seed)
             def connect():

@@ -28,7 +28,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "policy=lazy", "policy", "casefold=1", "coordination=mandatory", "what", "ro=1", "io_uring",
+    "policy=lazy", "policy", "casefold=1", "coordination=perhaps", "coordination", "what", "ro=1",
+    "io_uring",
     "io_uring=on", "busy_poll", "busy_poll=on",
   ])
   func othersAreRefused(option: String) {

@@ -197,6 +197,23 @@ package struct ClaimQueue: Hashable, Sendable {
     }
   }
 
+  /// Whether a claim that is held or about to be, of none of these parties, keeps somebody from this.
+  package func isTaken(_ access: ClaimAccess, exceptBy parties: Set<PartyID>) -> Bool {
+    index.meeting(access.path).contains { list in
+      list.contains { id in
+        guard let claim = claims[id], claim.state != .waiting, !claim.isImplicit,
+          !claim.isMomentary, !parties.contains(claim.claimant.party)
+        else { return false }
+        return claim.accesses.contains { $0.excludes(access) }
+      }
+    }
+  }
+
+  /// As whom a party holds a claim.
+  package func holder(_ party: PartyID) -> ClaimantID? {
+    held.keys.first { $0.party == party && $0.purpose != .open }
+  }
+
   package func isHeld(_ access: ClaimAccess, by claimant: ClaimantID) -> Bool {
     held[claimant, default: []].contains { id in
       claims[id]?.accesses.contains {

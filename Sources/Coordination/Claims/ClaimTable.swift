@@ -160,16 +160,35 @@ package final class ClaimTable: Sendable {
     }
   }
 
-  /// The party of the process or of the nearest one that it descends from.
-  package func party(of process: Int32) -> PartyID? {
+  /// The parties of the process and of all that it descends from, the nearest first.
+  package func parties(of process: Int32) -> [PartyID] {
     let parties = state.withLock { state in
       Dictionary(
         state.parties.lazy.filter { $0.value.process > 0 }.map { ($0.value.process, $0.key) },
         uniquingKeysWith: min)
     }
-    guard !parties.isEmpty, process > 0 else { return nil }
-    return Processes.lineage(of: process).lazy.compactMap { parties[$0] }.first
+    guard !parties.isEmpty, process > 0 else { return [] }
+    return Processes.lineage(of: process).compactMap { parties[$0] }
   }
+
+  /// Who has to be waited for before a program may open what is there: nil for nobody. Otherwise the
+  /// claimant as which to wait: one of the program's own parties, if that holds something.
+  package func claimantToWait(
+    _ access: ClaimAccess, of parties: [PartyID], name: String
+  ) -> (claimant: ClaimantID, isNew: Bool)? {
+    state.withLock { state in
+      guard state.queue.isTaken(access, exceptBy: Set(parties)) else { return nil }
+      for party in parties {
+        if let own = state.queue.holder(party) { return (own, false) }
+      }
+      let party = PartyID(state.next())
+      state.parties[party] = Party(name: name, process: 0, listener: nil)
+      return (ClaimantID(party), true)
+    }
+  }
+
+  /// The party of the process or of the nearest one that it descends from.
+  package func party(of process: Int32) -> PartyID? { parties(of: process).first }
 
   /// Ends all claims of the party and forgets its presenters.
   package func leave(_ party: PartyID) {
