@@ -10,9 +10,8 @@ extension DaemonService {
   private static let maximumAccesses = 1000
 
   private static let readingOptions: [String: ReadingOptions] = [
-    "withoutChanges": .withoutChanges, "resolvesSymbolicLink": .resolvesSymbolicLink,
+    "withoutChanges": .withoutChanges,
     "immediatelyAvailableMetadataOnly": .immediatelyAvailableMetadataOnly,
-    "forUploading": .forUploading,
   ]
 
   private static let writingOptions: [String: WritingOptions] = [

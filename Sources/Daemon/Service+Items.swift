@@ -116,17 +116,22 @@ extension DaemonService {
     guard !coordinator.claims.isTaken(access) else {
       throw ControlError(.busy, "\(item.shown) is claimed by another program, so it is not evicted")
     }
-    let claimant = ClaimantID(coordinator.claims.join(name: "an eviction"))
+    let claims = coordinator.claims
+    let claimant = ClaimantID(claims.join(name: "an eviction"))
     do throws(ControlError) {
       try connection.wait {
-        try await withCheckedThrowingContinuation {
-          (continuation: CheckedContinuation<Void, any Error>) in
-          coordinator.claims.claim([access], by: claimant) { _, result in
-            continuation.resume(
-              with: result.map { _ in }.mapError {
-                _ in ControlError(.busy, "\(item.shown) is in use, so it is not evicted")
-              })
+        try await withTaskCancellationHandler {
+          try await withCheckedThrowingContinuation {
+            (continuation: CheckedContinuation<Void, any Error>) in
+            claims.claim([access], by: claimant) { _, result in
+              continuation.resume(
+                with: result.map { _ in }.mapError {
+                  _ in ControlError(.busy, "\(item.shown) is in use, so it is not evicted")
+                })
+            }
           }
+        } onCancel: {
+          claims.leave(claimant.party)
         }
       }
     } catch {

@@ -65,6 +65,9 @@ extension ContainerFileSystem {
     if mode == .replace { try synchronizeReplacement(name, in: parent, of: newName, in: newParent) }
     FaultPoint.reach("rename.before")
     let outcome = try catalog.rename(name, in: parent, to: newName, in: newParent, mode: mode)
+    coordinator.noteMove(
+      of: outcome.moved, from: (parent, name), to: (newParent, newName),
+      exchanged: mode == .exchange ? outcome.replaced : nil)
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
   }
 

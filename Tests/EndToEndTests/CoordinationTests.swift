@@ -207,6 +207,27 @@ extension EndToEnd {
       }
     }
 
+    @Test func claimsGoAlongWithDirectories() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.holding + #"""
+              export ROOT; mkdir -p "$A/one/two"; echo 1 > "$A/one/two/file"; mkdir "$A/other"
+              holding write "$A/one/two/file"
+              mv "$A/one" "$A/moved"
+              exits 5 on a coordinate read "$A/moved/two/file" --no-wait -- true
+              exits 5 on a coordinate read "$A/moved" --no-wait -- true
+              mkdir -p "$A/one/two"; echo 2 > "$A/one/two/file"
+              on a coordinate write "$A/one/two/file" --no-wait -- true
+                mv "$A/moved/two" "$A/other/three"
+              exits 5 on a coordinate read "$A/other/three/file" --no-wait -- true
+              on a coordinate write "$A/moved" --no-wait -- true
+              release; wait $waiting
+              on a coordinate write "$A/other" --no-wait -- true
+            """#)
+      }
+    }
+
     @Test func aClaimEndsWithItsProgram() async throws {
       try await withAccount { account in
         try await account.device("a")
