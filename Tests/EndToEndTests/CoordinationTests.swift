@@ -219,10 +219,10 @@ extension EndToEnd {
               exits 5 on a coordinate read "$A/moved" --no-wait -- true
               mkdir -p "$A/one/two"; echo 2 > "$A/one/two/file"
               on a coordinate write "$A/one/two/file" --no-wait -- true
-                mv "$A/moved/two" "$A/other/three"
+              mv "$A/moved/two" "$A/other/three"
               exits 5 on a coordinate read "$A/other/three/file" --no-wait -- true
               on a coordinate write "$A/moved" --no-wait -- true
-              release; wait $waiting
+              release
               on a coordinate write "$A/other" --no-wait -- true
             """#)
       }
