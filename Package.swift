@@ -13,7 +13,7 @@ let settings: [SwiftSetting] = [
 ]
 
 /// Chunking reads every byte of every file: unoptimised it is forty times slower than the disk, so
-/// debug builds, in which the tests run, optimise these targets too.
+/// debug builds optimise these targets too.
 let hotSettings: [SwiftSetting] =
   settings + [.unsafeFlags(["-O"], .when(configuration: .debug))]
 

@@ -62,10 +62,11 @@ package final class ClientConnection: Sendable {
     }
   }
 
-  /// True when there is something to read, the end included.
+  /// True when there is something to read, the end included. From a client that does not read nothing
+  /// more is taken: what it asks for would only be kept for it.
   private func waitForInput() -> Bool {
     let isSent = outbox.drain(to: socket)
-    let events = UnixSocket.wait(socket, orFor: wake, untilWritable: !isSent, milliseconds: -1)
+    let events = UnixSocket.wait(socket, orFor: wake, for: isSent ? .input : .room)
     if events.isWoken { wake.reset() }
     return events.isReadable
   }
@@ -85,13 +86,11 @@ package final class ClientConnection: Sendable {
     wake.wake()
   }
 
-  /// For any thread; never blocks. A client that does not read misses it: false then.
-  @discardableResult
-  package func notify(_ method: String, _ parameters: some Encodable) -> Bool {
-    guard let line = try? Message.notification(method: method, parameters) else { return false }
-    let isTaken = outbox.offer(line)
+  /// For any thread; never blocks. A client that does not read misses it.
+  package func notify(_ method: String, _ parameters: some Encodable) {
+    guard let line = try? Message.notification(method: method, parameters) else { return }
+    outbox.offer(line)
     wake.wake()
-    return isTaken
   }
 
   /// As `notify`, but nothing is left out: it suspends until the client has read enough of what was

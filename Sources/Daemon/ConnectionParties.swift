@@ -5,14 +5,18 @@ internal import Platform
 /// Which party of the claim table each connection is, from its first claim or presenter on.
 final class ConnectionParties: Sendable {
   struct Member: Sendable {
+    /// Of the account that was signed in then.
+    let table: ClaimTable
     let party: PartyID
     let presenters: ConnectionPresenters
   }
 
   private let members = Lock<[ObjectIdentifier: Member]>([:])
 
-  func existing(_ connection: ClientConnection) -> Member? {
-    members.withLock { $0[ObjectIdentifier(connection)] }
+  func existing(_ connection: ClientConnection, in table: ClaimTable) -> Member? {
+    members.withLock { members in
+      members[ObjectIdentifier(connection)].flatMap { $0.table === table ? $0 : nil }
+    }
   }
 
   /// Only on the connection's thread. What it claims and presents ends with the connection. `shown` says
@@ -21,12 +25,12 @@ final class ConnectionParties: Sendable {
     of connection: ClientConnection, in table: ClaimTable,
     shown: @escaping @Sendable (ClaimPath) -> PathBytes
   ) -> Member {
-    if let member = existing(connection) { return member }
+    if let member = existing(connection, in: table) { return member }
     let process = connection.peer?.process ?? -1
     let presenters = ConnectionPresenters(connection, shown)
     let party = table.join(
       name: Processes.name(of: process), process: process, listener: presenters)
-    let member = Member(party: party, presenters: presenters)
+    let member = Member(table: table, party: party, presenters: presenters)
     let key = ObjectIdentifier(connection)
     members.withLock { $0[key] = member }
     connection.onEnd { [self] in
@@ -94,16 +98,22 @@ final class ConnectionPresenters: PresenterListening {
   }
 
   func passedOver(_ question: Question) {
-    let number = state.withLock { state in
-      let number = state.questions.first { $0.value == question }?.key
-      if let number { state.questions[number] = nil }
-      return number
-    }
+    let number = forget(question)
     connection?.notify(
       Notifications.presenterPassedOver,
       PresenterAsked(
         question: number ?? 0, presenter: question.presenter.rawValue,
         request: "\(question.request)", path: shown(question.path)))
+  }
+
+  func withdrawn(_ question: Question) { _ = forget(question) }
+
+  private func forget(_ question: Question) -> UInt64? {
+    state.withLock { state in
+      let number = state.questions.first { $0.value == question }?.key
+      if let number { state.questions[number] = nil }
+      return number
+    }
   }
 }
 
@@ -127,7 +137,7 @@ extension DaemonService {
     _ request: PresenterReference, _ connection: ClientConnection
   ) throws(ControlError) {
     let id = PresenterID(request.presenter)
-    guard let table = account?.claims, let member = parties.existing(connection),
+    guard let table = account?.claims, let member = parties.existing(connection, in: table),
       table.owner(of: id) == member.party
     else {
       throw ControlError(.notFound, "this connection has no presenter \(request.presenter)")
@@ -137,7 +147,7 @@ extension DaemonService {
   }
 
   func answer(_ request: PresenterAnswer, _ connection: ClientConnection) throws(ControlError) {
-    guard let table = account?.claims, let member = parties.existing(connection),
+    guard let table = account?.claims, let member = parties.existing(connection, in: table),
       let question = member.presenters.take(request.question)
     else {
       throw ControlError(

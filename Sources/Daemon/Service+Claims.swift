@@ -98,6 +98,10 @@ extension DaemonService {
     }
     let wanted = try request.accesses.map { access throws(ControlError) in try self.wanted(access) }
     let party = parties.member(of: connection, in: table) { self.shown($0) }.party
+    let presenter = request.presenter.map { PresenterID($0) }
+    if let presenter, table.owner(of: presenter) != party {
+      throw ControlError(.notFound, "this connection has no presenter \(presenter.rawValue)")
+    }
     let claimant = ClaimantID(party, request.purpose.map { .named($0) } ?? .own)
     let pending = PendingClaim(reply: reply, limit: request.timeout)
 
@@ -110,7 +114,7 @@ extension DaemonService {
     }
     let id = table.claim(
       wanted.map { ClaimAccess($0.item.path, $0.mode) }, by: claimant,
-      for: request.presenter.map { PresenterID($0) }
+      for: presenter
     ) { id, result in
       pending.ended(result) { paths in self.given(id, paths, wanted, table, pending) }
     }
@@ -175,7 +179,7 @@ extension DaemonService {
   }
 
   func release(_ request: ReleaseRequest, _ connection: ClientConnection) throws(ControlError) {
-    guard let table = account?.claims, let member = parties.existing(connection),
+    guard let table = account?.claims, let member = parties.existing(connection, in: table),
       table.owner(of: ClaimID(request.claim)) == member.party
     else {
       throw ControlError(.notFound, "this connection has no claim \(request.claim)")
@@ -206,7 +210,8 @@ private final class PendingClaim: Sendable {
     guard let limit else { return }
     guard !state.withLock({ $0.isOver }) else { return }
     guard limit > 0 else {
-      if over() {
+      // Presenters answer soon, or are passed over.
+      if table.isWaiting(id), over() {
         reply.give(.failure(ControlError(.busy, "somebody else has a claim on it")))
         table.release(id)
       }

@@ -26,26 +26,31 @@ extension UnixSocket {
     _ = poll(&entry, 1, milliseconds)
   }
 
+  package enum Readiness: Sendable {
+    /// Bytes to read, or the end of the stream.
+    case input
+    /// Room to send.
+    case room
+  }
+
   package struct Events: Sendable {
-    /// Bytes, the end of the stream or an error.
+    /// There is something to read, or the connection is over.
     package var isReadable: Bool
     package var isWoken: Bool
   }
 
-  /// Waits until there is something to read or `wakeup` was woken; with `untilWritable` also until there
-  /// is room to send. -1 milliseconds is for ever.
+  /// Waits, however long, until the socket is ready, the connection is over or `wakeup` was woken.
   package static func wait(
-    _ socket: OpenFile, orFor wakeup: Wakeup, untilWritable: Bool, milliseconds: Int32
+    _ socket: OpenFile, orFor wakeup: Wakeup, for readiness: Readiness
   ) -> Events {
-    let wanted = POLLIN | (untilWritable ? POLLOUT : 0)
     var entries = [
-      pollfd(fd: socket.descriptor, events: Int16(wanted), revents: 0),
+      pollfd(
+        fd: socket.descriptor, events: Int16(readiness == .input ? POLLIN : POLLOUT), revents: 0),
       pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0),
     ]
-    _ = poll(&entries, 2, milliseconds)
-    let ready = POLLIN | POLLHUP | POLLERR
+    _ = poll(&entries, 2, -1)
     return Events(
-      isReadable: Int32(entries[0].revents) & Int32(ready) != 0,
+      isReadable: Int32(entries[0].revents) & Int32(POLLIN | POLLHUP | POLLERR) != 0,
       isWoken: entries[1].revents != 0)
   }
 }

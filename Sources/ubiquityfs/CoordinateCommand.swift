@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import ControlProtocol
 internal import Glibc
-internal import Platform
 internal import UbiquityKit
 
 struct CoordinateCommand: ParsableCommand {
@@ -99,23 +98,21 @@ struct CoordinateCommand: ParsableCommand {
     }
   }
 
-  /// What stands behind `--`. The parser has no two lists beside each other.
-  private static let command = Lock<[String]>([])
+  /// What stands behind `--` of the command line that is being run. The parser has no two lists
+  /// beside each other, so it is taken off before it parses.
+  @TaskLocal static var command: [String] = []
 
-  /// Takes the command off a command line of `coordinate`.
-  static func withoutCommand(_ arguments: [String]) -> [String] {
+  /// A command line of `coordinate` in two: what is parsed, and the command behind `--`.
+  static func split(_ arguments: [String]) -> (parsed: [String], command: [String]) {
     guard arguments.contains(configuration.commandName ?? ""),
       arguments.first(where: { UbiquityCommand.names.contains($0) }) == configuration.commandName,
       let end = arguments.firstIndex(of: "--")
-    else { return arguments }
-    command.withLock { $0 = Array(arguments[(end + 1)...]) }
-    return Array(arguments[..<end])
+    else { return (arguments, []) }
+    return (Array(arguments[..<end]), Array(arguments[(end + 1)...]))
   }
 
   private static func check() throws {
-    guard !command.withLock({ $0.isEmpty }) else {
-      throw ValidationError("Say what to run after “--”.")
-    }
+    guard !command.isEmpty else { throw ValidationError("Say what to run after “--”.") }
   }
 
   /// By which a `coordinate` finds that it runs within another.
@@ -132,7 +129,7 @@ struct CoordinateCommand: ParsableCommand {
       Methods.Claim.self,
       ClaimRequest(accesses: accesses, purpose: purpose, timeout: waiting.limit))
     setenv(variable, purpose, 1)
-    let status = try ChildProcess.run(command.withLock { $0 })
+    let status = try ChildProcess.run(command)
     do throws(ControlError) {
       _ = try client.call(Methods.ReleaseClaim.self, ReleaseRequest(claim: given.claim))
     } catch {

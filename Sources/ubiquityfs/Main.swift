@@ -36,8 +36,13 @@ struct UbiquityCommand: ParsableCommand {
 
   /// Runs a command line; gives its exit status.
   static func run(_ arguments: [String]) -> Int32 {
+    let line = CoordinateCommand.split(arguments)
+    return CoordinateCommand.$command.withValue(line.command) { runParsed(line.parsed) }
+  }
+
+  private static func runParsed(_ arguments: [String]) -> Int32 {
     do {
-      var command = try parseAsRoot(CoordinateCommand.withoutCommand(arguments))
+      var command = try parseAsRoot(arguments)
       try command.run()
       return ExitStatus.done.rawValue
     } catch let error as ControlError {

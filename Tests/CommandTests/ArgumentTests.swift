@@ -86,6 +86,13 @@ import Testing
     #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2)
   }
 
+  /// What one command line says is not part of the next.
+  @Test func aCommandIsToBeSaidEachTime() {
+    for line in ["coordinate -- true", "coordinate read x", "coordinate write x"] {
+      #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2, "\(line)")
+    }
+  }
+
   @Test func containersAreCheckedBeforeADaemonIsStarted() {
     for line in ["container create notes", "mount iCloud.* /m", "container delete x.y"] {
       #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2, "\(line)")

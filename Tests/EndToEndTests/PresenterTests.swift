@@ -100,7 +100,7 @@ extension EndToEnd {
               left
               mkdir "$A/dir"; echo 1 > "$A/dir/inner"
               presenting dir answers
-              on a coordinate write "$A/dir/inner" --for deleting --timeout 20 -- rm "$A/dir/inner"
+              on a coordinate write "$A/dir/inner" --for deleting --no-wait -- rm "$A/dir/inner"
               until_true 10 grep -q Subitem "$ROOT/heard"
               same "$(heard)" 'request accommodateSubitemDeletion;'
               left

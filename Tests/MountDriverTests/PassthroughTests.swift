@@ -60,6 +60,7 @@ struct PassthroughTests {
       g = os.open('f', os.O_WRONLY | os.O_APPEND); os.write(g, b' world')
       assert os.pread(f, 100, 0) == b'hello world' and os.stat('f').st_size == 11
       os.close(g)
+      before = os.stat('f').st_mtime_ns; os.pwrite(f, b'h', 0); assert os.fstat(f).st_mtime_ns >= before
       os.utime(f, ns=(5, 7)); os.close(f)
       assert os.stat('f').st_mtime_ns == 7, os.stat('f')
       # The clock of what the kernel writes: by the daemon's it may be a tick earlier.

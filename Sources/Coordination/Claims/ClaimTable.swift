@@ -3,17 +3,6 @@ package import Model
 package import Platform
 internal import Synchronization
 
-/// A file that is open for writing: its container, by the number of its place, and its inode.
-package struct WrittenFile: Hashable, Sendable {
-  package let container: UInt32
-  package let number: InodeNumber
-
-  package init(_ container: UInt32, _ number: InodeNumber) {
-    self.container = container
-    self.number = number
-  }
-}
-
 /// Why a claim was not given.
 package enum ClaimFailure: Error, Hashable, Sendable {
   /// The names of those that wait for each other, the one that was refused first.
@@ -29,15 +18,17 @@ package protocol PresenterListening: Sendable {
   func reacquired(_ presenter: PresenterID)
   /// It did not answer in time, and was passed over.
   func passedOver(_ question: Question)
+  /// It need not be answered: the claim was given up.
+  func withdrawn(_ question: Question)
 }
 
-/// The claims and presenters of one container: `ClaimQueue` with its threads and its clock.
+/// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its clock.
 ///
 /// Safe from any thread; nothing waits in here. What follows from a call is done before the call returns
 /// or by another thread that is at it, in the order of the changes. Lock: a leaf; completions and
 /// listeners are called with none held.
 package final class ClaimTable: Sendable {
-  private struct Party {
+  struct Party {
     let name: String
     /// 0 where there is no process that speaks for it.
     let process: Int32
@@ -46,7 +37,7 @@ package final class ClaimTable: Sendable {
 
   package typealias Completion = @Sendable (ClaimID, Result<[ClaimPath], ClaimFailure>) -> Void
 
-  private struct State {
+  struct State {
     var queue = ClaimQueue()
     var last: UInt64 = 0
     var parties: [PartyID: Party] = [:]
@@ -57,7 +48,6 @@ package final class ClaimTable: Sendable {
     /// When questions are given up, in order: all have the same limit.
     var deadlines: [(time: UInt64, question: Question)] = []
     var isWatching = false
-    var observer: (@Sendable () -> Void)?
     var containers: [ContainerID: UInt32] = [:]
     /// Of files that are open for writing.
     var implicit: [WrittenFile: (claim: ClaimID, party: PartyID)] = [:]
@@ -73,17 +63,12 @@ package final class ClaimTable: Sendable {
     }
   }
 
-  private let state = Lock(State())
-  private let active = Atomic(false)
+  let state = Lock(State())
+  let active = Atomic(false)
   /// How long a presenter has for each answer.
   package let patience: Duration
 
   package init(patience: Duration = .seconds(5)) { self.patience = patience }
-
-  /// Called after claims changed.
-  package func setObserver(_ observer: (@Sendable () -> Void)?) {
-    state.withLock { $0.observer = observer }
-  }
 
   package var isEmpty: Bool { state.withLock { $0.queue.isEmpty } }
 
@@ -96,55 +81,6 @@ package final class ClaimTable: Sendable {
     }
     let name = (try? ItemName(container.description)) ?? .documents
     return Place(number, InodeNumber(0), name)
-  }
-
-  // MARK: Files that are open for writing
-
-  /// Whether `entered` is to be told of files that are opened for writing: somebody claims something, or
-  /// is about to.
-  package var isActive: Bool { active.load(ordering: .sequentiallyConsistent) }
-
-  /// From here on `isActive`, until as many calls of `looked` and the end of all claims. For whoever is
-  /// going to claim: files that were opened before are to be looked for, later ones are told.
-  package func looking() {
-    state.withLock { state in
-      state.looking += 1
-      active.store(true, ordering: .sequentiallyConsistent)
-    }
-  }
-
-  package func looked() {
-    change { state in
-      state.looking -= 1
-      return []
-    }
-  }
-
-  /// A file is open for writing: others' claims wait until `left`. `party` has it open; nil for a program
-  /// that knows nothing of claims.
-  package func entered(_ file: WrittenFile, at path: ClaimPath, by party: PartyID?, name: String) {
-    state.withLock { state in
-      guard state.implicit[file] == nil else { return }
-      let owner: PartyID
-      if let party, state.parties[party] != nil {
-        owner = party
-      } else {
-        owner = PartyID(state.next())
-        state.parties[owner] = Party(name: name, process: 0, listener: nil)
-      }
-      let id = ClaimID(state.next())
-      state.queue.enter(
-        id, by: ClaimantID(owner, .open), ClaimAccess(path, .writing([])))
-      state.implicit[file] = (id, owner)
-    }
-  }
-
-  package func left(_ file: WrittenFile) {
-    change { state in
-      guard let (claim, party) = state.implicit.removeValue(forKey: file) else { return [] }
-      if state.parties[party]?.process == 0 { state.parties[party] = nil }
-      return state.queue.release(claim)
-    }
   }
 
   // MARK: Parties
@@ -177,7 +113,10 @@ package final class ClaimTable: Sendable {
     _ access: ClaimAccess, of parties: [PartyID], name: String
   ) -> (claimant: ClaimantID, isNew: Bool)? {
     state.withLock { state in
-      guard state.queue.isTaken(access, exceptBy: Set(parties)) else { return nil }
+      let isTaken = state.queue.isTaken(access) {
+        !$0.isMomentary && !parties.contains($0.claimant.party)
+      }
+      guard isTaken else { return nil }
       for party in parties {
         if let own = state.queue.holder(party) { return (own, false) }
       }
@@ -204,10 +143,6 @@ package final class ClaimTable: Sendable {
       state.parties[party] = nil
       return effects
     }
-  }
-
-  package func name(of party: PartyID) -> String? {
-    state.withLock { $0.parties[party]?.name }
   }
 
   // MARK: Claims
@@ -255,6 +190,11 @@ package final class ClaimTable: Sendable {
     state.withLock { $0.queue.claims[id]?.claimant.party }
   }
 
+  /// Whether others keep the claim from having its turn. While presenters are asked it has it.
+  package func isWaiting(_ id: ClaimID) -> Bool {
+    state.withLock { $0.queue.claims[id]?.state == .waiting }
+  }
+
   package func moved(from old: ClaimPath, to new: ClaimPath) {
     change { state in
       let (effects, refused) = state.queue.moved(from: old, to: new)
@@ -265,7 +205,7 @@ package final class ClaimTable: Sendable {
 
   /// Whether somebody else's claim keeps this from being done now.
   package func isTaken(_ access: ClaimAccess, for claimant: ClaimantID? = nil) -> Bool {
-    state.withLock { $0.queue.isTaken(access, for: claimant) }
+    state.withLock { $0.queue.isTaken(access) { $0.claimant != claimant } }
   }
 
   /// Whether somebody claims or presents anything in the container, files that are open left aside.
@@ -292,7 +232,11 @@ package final class ClaimTable: Sendable {
   /// the caller's to look at.
   package func hold(_ accesses: [ClaimAccess], by claimant: ClaimantID) -> ClaimID? {
     state.withLock { state in
-      guard accesses.allSatisfy({ !state.queue.isTaken($0, for: claimant) }) else { return nil }
+      guard
+        accesses.allSatisfy({ access in
+          !state.queue.isTaken(access) { $0.claimant != claimant }
+        })
+      else { return nil }
       let id = ClaimID(state.next())
       state.queue.hold(id, by: claimant, accesses)
       return id
@@ -322,17 +266,10 @@ package final class ClaimTable: Sendable {
     change { $0.queue.answered(question) }
   }
 
-  /// Presenters of what is at the path, above it and below it, and whose they are.
-  package func presenters(
-    around path: ClaimPath
-  ) -> (above: [PresenterID], here: [PresenterID], below: [PresenterID]) {
-    state.withLock { $0.queue.presenters(around: path) }
-  }
-
   // MARK: Doing what follows
 
-  private func change(_ body: (inout State) -> [ClaimEffect]) {
-    let observer = state.withLock { state in
+  func change(_ body: (inout State) -> [ClaimEffect]) {
+    state.withLock { state in
       for effect in body(&state) { note(effect, &state) }
       let isWatched = state.isWatched
       if !isWatched {
@@ -343,10 +280,8 @@ package final class ClaimTable: Sendable {
         }
       }
       active.store(isWatched, ordering: .sequentiallyConsistent)
-      return state.observer
     }
     drain()
-    observer?()
   }
 
   private func note(_ effect: ClaimEffect, _ state: inout State) {
@@ -365,7 +300,7 @@ package final class ClaimTable: Sendable {
     }
   }
 
-  private func listener(
+  func listener(
     of presenter: PresenterID, _ state: State
   ) -> (any PresenterListening)? {
     state.queue.presenters[presenter].flatMap { state.parties[$0.party]?.listener }
@@ -386,45 +321,4 @@ package final class ClaimTable: Sendable {
     }
   }
 
-  // MARK: Presenters that do not answer
-
-  private func watch(_ state: inout State) {
-    guard !state.isWatching else { return }
-    state.isWatching = true
-    Task.detached { [weak self] in
-      while let wait = self?.timeToNextDeadline() { try? await Task.sleep(for: wait) }
-    }
-  }
-
-  /// Gives up what is overdue. Nil when there is nothing to watch any more.
-  private func timeToNextDeadline() -> Duration? {
-    let now = monotonicNanoseconds()
-    var wait: Duration?
-    change { state in
-      var effects: [ClaimEffect] = []
-      var kept: [(time: UInt64, question: Question)] = []
-      for deadline in state.deadlines where state.queue.questions.contains(deadline.question) {
-        if deadline.time > now {
-          kept.append(deadline)
-        } else {
-          if let listener = listener(of: deadline.question.presenter, state) {
-            state.pending.append { listener.passedOver(deadline.question) }
-          }
-          effects += state.queue.answered(deadline.question)
-        }
-      }
-      state.deadlines = kept
-      state.isWatching = !kept.isEmpty
-      wait = kept.first.map { .nanoseconds(Int64($0.time - now)) }
-      return effects
-    }
-    return wait
-  }
-}
-
-extension Duration {
-  fileprivate var nanoseconds: UInt64 {
-    let (seconds, attoseconds) = components
-    return UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds)) / 1_000_000_000
-  }
 }

@@ -25,8 +25,6 @@ package struct ClaimPath: Hashable, Sendable {
 
   package init(_ places: [Place]) { self.places = places }
 
-  package static let root = ClaimPath([])
-
   package func covers(_ other: ClaimPath) -> Bool { other.places.starts(with: places) }
 
   package func meets(_ other: ClaimPath) -> Bool { covers(other) || other.covers(self) }
@@ -148,7 +146,7 @@ package struct PresenterID: Hashable, Comparable, Sendable {
 }
 
 /// What a presenter is asked before a claim is given, in this order, each of all before the next.
-package enum PresenterRequest: Hashable, Sendable, CaseIterable {
+package enum PresenterRequest: Hashable, Sendable {
   case relinquishToReader
   case relinquishToWriter
   case saveChanges

@@ -67,6 +67,8 @@ extension ContainerSync {
     _ items: [ItemID], to remote: RemoteContainer, withContent: Bool
   ) async throws(CycleFailure) -> Outcome {
     guard !Task.isCancelled else { throw .cancelled }
+    // Somebody may have claimed something since: all that is left is planned with regard to that.
+    guard !coordinator.claims.concerns(coordinator.container) else { return .nothing }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     let plan = try local { () throws(Errno) -> Plan? in
       let trees = try gather(items).items
