@@ -25,6 +25,8 @@ extension ContainerCoordinator {
 
   /// What came from other devices, and was invalidated. `device` gives who did it, if that is known.
   package func tell(_ changes: [ItemChange], by device: (ItemID) -> DeviceID?) {
+    guard !changes.isEmpty else { return }
+    announce(changes)
     guard events.isActive else { return }
     // Of what is removed with its directory, no directory can be asked for the path any more.
     var removed: [InodeNumber: (parent: InodeNumber, name: ItemName)] = [:]

@@ -83,6 +83,10 @@ package final class ContainerCoordinator: Sendable {
     parts.withLock { $0.invalidator }?.invalidate(list)
   }
 
+  func announce(_ changes: [ItemChange]) {
+    parts.withLock { $0.invalidator }?.announce(changes)
+  }
+
   /// Waits until programs see what was changed so far. Blocks; never from a request of the kernel.
   package func waitForKernel() {
     _ = parts.withLock { $0.invalidator }?.waitForInvalidations(milliseconds: 2000)
