@@ -22,12 +22,15 @@ final class ChangeEcho: Sendable {
   /// Batches that wait. The thread may itself have to wait, for a program that keeps a directory locked.
   private static let queueLimit = 100
   private static let attempts = 4
+  /// In nanoseconds; so that single batches find the watches as they are.
+  private static let watchesDebt: UInt64 = 5_000_000_000
 
   private struct State {
     var waiting = 0
     var isPaused = false
     var watches = InodeWatches()
-    var watchesHold: UInt64 = 0
+    /// When all readings of the watches so far will have been a twentieth of the time.
+    var watchesPaid: UInt64 = 0
   }
 
   let stage = EchoStage()
@@ -111,16 +114,19 @@ final class ChangeEcho: Sendable {
     return numbers.contains { watches.contains($0.rawValue) }
   }
 
-  /// Reading them goes through all processes: it is done for a twentieth of the time at most.
+  /// Reading them goes through all processes: in the long run it is done for a twentieth of the time at
+  /// most. A watch that was added meanwhile is then heard of late.
   private func watches(_ device: String) -> InodeWatches {
     let began = monotonicNanoseconds()
-    let known = state.withLock { $0.watchesHold > began ? $0.watches : nil }
+    let known = state.withLock { state in
+      state.watchesPaid > began + Self.watchesDebt ? state.watches : nil
+    }
     if let known { return known }
     let read = InodeWatches.read(ofDevice: device)
     let ended = monotonicNanoseconds()
     state.withLock { state in
       state.watches = read
-      state.watchesHold = ended + 20 * (ended - began)
+      state.watchesPaid = max(state.watchesPaid, began) + 20 * (ended - began)
     }
     return read
   }
