@@ -141,7 +141,7 @@ let package = Package(
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(
-      name: "CoordinationTests", dependencies: ["Coordination", "Catalog", "Model"],
+      name: "CoordinationTests", dependencies: ["Coordination", "Catalog", "Model", "Platform"],
       swiftSettings: settings),
     .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],

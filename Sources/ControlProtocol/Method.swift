@@ -204,6 +204,13 @@ package enum Methods {
     package static let name = "presenters.answer"
   }
 
+  /// Answers at once; then `event` notifications come until the connection ends.
+  package enum SubscribeEvents: ControlMethod {
+    package typealias Parameters = EventsRequest
+    package typealias Answer = Subscription
+    package static let name = "events.subscribe"
+  }
+
   package enum Check: ControlMethod {
     package typealias Parameters = CheckRequest
     package typealias Answer = CheckReport
@@ -217,8 +224,10 @@ package enum Methods {
   }
 }
 
-/// What a daemon sends without being asked, while a request is under way.
+/// What a daemon sends without being asked, while a request is under way; `event` as long as a
+/// subscription lasts.
 package enum Notifications {
+  package static let event = "event"
   package static let progress = "progress"
   package static let data = "data"
   package static let presenterRequest = "presenter.request"

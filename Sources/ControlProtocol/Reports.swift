@@ -336,6 +336,38 @@ package struct RemovedReport: Codable, Sendable {
   package init(items: [ListedRemoved]) { self.items = items }
 }
 
+package struct Subscription: Codable, Sendable {
+  package var subscription: UInt64
+
+  package init(subscription: UInt64) { self.subscription = subscription }
+}
+
+/// One event of a subscription.
+package struct EventReport: Codable, Sendable {
+  package var time: String
+  /// As `ItemEvent.Kind` has it.
+  package var event: String
+  /// In the mount; of an `overflow` what was subscribed to.
+  package var path: PathBytes
+  package var oldPath: PathBytes?
+  /// `local` or `remote`.
+  package var origin: String
+  /// The name of the device that did it, where that is known, else its identifier.
+  package var device: String?
+
+  package init(
+    time: String, event: String, path: PathBytes, oldPath: PathBytes?, origin: String,
+    device: String?
+  ) {
+    self.time = time
+    self.event = event
+    self.path = path
+    self.oldPath = oldPath
+    self.origin = origin
+    self.device = device
+  }
+}
+
 package struct FoundProblem: Codable, Sendable {
   package var container: String
   package var description: String

@@ -203,6 +203,13 @@ package struct RestoreRequest: Codable, Sendable {
   }
 }
 
+package struct EventsRequest: Codable, Sendable {
+  /// Only what is at or below it; nil for everything in every mount.
+  package var item: ItemReference?
+
+  package init(item: ItemReference?) { self.item = item }
+}
+
 package struct CheckRequest: Codable, Sendable {
   package var repair: Bool
 

@@ -67,6 +67,7 @@ extension ContainerCoordinator {
       discard(file.obsolete)
     }
     invalidate(files.map { .content($0.number) })
+    for file in files { tell(.evicted, file.number) }
   }
 
   /// A package is one document: all of it goes, or nothing.

@@ -7,7 +7,7 @@ package import SystemPackage
 /// The one place where the file system and the sync engine of a container meet.
 ///
 /// It knows what is open, and so what may be uploaded, evicted or replaced. Safe from any thread.
-/// Lock order: `parts`, the open table and the claim table are leaves; the catalog's lock may be held above
+/// Lock order: `parts`, the open table, the claim table and the hub of events are leaves; the catalog's lock may be held above
 /// the open table's and the claim table's (it asks whether an inode is open), never below.
 package final class ContainerCoordinator: Sendable {
   package let container: ContainerID
@@ -17,6 +17,8 @@ package final class ContainerCoordinator: Sendable {
   package let packages: PackageTypes
   /// Claims and presenters, of this container and of the others of the account.
   package let claims: ClaimTable
+  /// Who listens to what happens, in this container and the others of the account.
+  package let events: EventHub
   /// Where the paths of this container's claims begin.
   package let top: Place
 
@@ -33,8 +35,10 @@ package final class ContainerCoordinator: Sendable {
 
   package init(
     container: ContainerID, catalog: ContainerCatalog, content: ContentFiles,
-    packages: PackageTypes = .standard, claims: ClaimTable = ClaimTable()
+    packages: PackageTypes = .standard, claims: ClaimTable = ClaimTable(),
+    events: EventHub = EventHub()
   ) {
+    self.events = events
     self.packages = packages
     self.claims = claims
     top = claims.place(of: container)
@@ -77,6 +81,10 @@ package final class ContainerCoordinator: Sendable {
   package func invalidate(_ list: [Invalidation]) {
     guard !list.isEmpty else { return }
     parts.withLock { $0.invalidator }?.invalidate(list)
+  }
+
+  func announce(_ changes: [ItemChange]) {
+    parts.withLock { $0.invalidator }?.announce(changes)
   }
 
   /// Waits until programs see what was changed so far. Blocks; never from a request of the kernel.

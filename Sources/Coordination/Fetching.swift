@@ -127,6 +127,10 @@ package protocol KernelInvalidating: Sendable {
   /// Does not wait for the kernel; may be called with no lock held only.
   func invalidate(_ list: [Invalidation])
 
+  /// Other devices' changes were applied, and `invalidate` was told what they need. Who watches the mount
+  /// is to hear of them; as `invalidate`.
+  func announce(_ changes: [ItemChange])
+
   /// Waits until the kernel knows what `invalidate` was told so far; false when it did not within
   /// the time, since it may itself wait for something of ours. Never from a request.
   func waitForInvalidations(milliseconds: Int) -> Bool

@@ -33,6 +33,8 @@ package final class AccountSession: Sendable {
   package let offline: OfflineSwitch
   /// Of all its containers: a claim may be of items of several.
   package let claims = ClaimTable()
+  /// Of the daemon: who listens goes on when another account is signed in.
+  private let events: EventHub
   private let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
@@ -45,6 +47,7 @@ package final class AccountSession: Sendable {
   package init(
     stored: StoredAccount, device: StoredDevice, account: RemoteAccount, stack: BackendStack,
     offline: OfflineSwitch, state: StateDirectory, configuration: Configuration,
+    events: EventHub,
     logs: @escaping @Sendable (String) -> Logger
   ) throws(ControlError) {
     guard let id = device.id else {
@@ -58,6 +61,7 @@ package final class AccountSession: Sendable {
     self.offline = offline
     self.state = state
     self.configuration = configuration
+    self.events = events
     self.logs = logs
     logger = logs("account")
   }
@@ -164,7 +168,7 @@ package final class AccountSession: Sendable {
         let session = try ContainerSession(
           directory, account: account, device: deviceID, isOffline: { offline.isOffline },
           policy: configuration.contentPolicy, settings: configuration.syncSettings,
-          packages: configuration.packageTypes, claims: claims,
+          packages: configuration.packageTypes, claims: claims, events: events,
           logger: logs(id.description))
         try Blocking.run { await session.start() }
         containers.withLock { containers in

@@ -35,7 +35,7 @@ package final class ContainerSession: Sendable {
   package init(
     _ directory: ContainerDirectory, account: RemoteAccount, device: Model.DeviceID,
     isOffline: @escaping @Sendable () -> Bool, policy: ContentPolicy, settings: SyncSettings,
-    packages: PackageTypes, claims: ClaimTable, logger: Logger
+    packages: PackageTypes, claims: ClaimTable, events: EventHub, logger: Logger
   ) throws(ControlError) {
     let incarnation = try directory.incarnation()
     do {
@@ -53,7 +53,8 @@ package final class ContainerSession: Sendable {
     self.incarnation = incarnation
     self.logger = logger
     coordinator = ContainerCoordinator(
-      container: id, catalog: catalog, content: content, packages: packages, claims: claims)
+      container: id, catalog: catalog, content: content, packages: packages, claims: claims,
+      events: events)
     let remote = account.container(id, incarnation: incarnation)
     let link = RemoteLink(isOffline: isOffline) { () async throws(RemoteError) in remote }
     sync = ContainerSync(

@@ -23,6 +23,8 @@ package final class DaemonService: Sendable {
   let logger: Logger
   let turn = Lock(())
   let parties = ConnectionParties()
+  let events = EventHub()
+  let newcomers = Newcomers()
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
@@ -76,7 +78,7 @@ package final class DaemonService: Sendable {
   ) throws(ControlError) {
     let session = try AccountSession(
       stored: stored, device: device, account: account, stack: stack, offline: offline,
-      state: state, configuration: configuration, logs: logs)
+      state: state, configuration: configuration, events: events, logs: logs)
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
     session.start()

@@ -11,6 +11,10 @@ extension DaemonService {
     addContainerMethods(&table)
     addItemMethods(&table)
     addClaimMethods(&table)
+    table.addLater(Methods.SubscribeEvents.self) {
+      request, connection, reply throws(ControlError) in
+      try self.subscribe(request, connection, reply)
+    }
     return table
   }
 

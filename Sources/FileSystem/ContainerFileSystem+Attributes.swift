@@ -44,6 +44,7 @@ extension ContainerFileSystem {
       guard let attribute = UbiquityAttribute(name: name) else { throw Errno.notSupported }
       try attribute.write(value, to: inode, of: coordinator)
       try noteChanged(number)
+      if attribute == .isPackage { coordinator.tell(.attributes, number) }
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
       try store(name, value, mode, of: number)
@@ -63,6 +64,7 @@ extension ContainerFileSystem {
     }
     try catalog.setAttribute(name, of: number, to: value, mode: mode)
     try noteChanged(number)
+    if name.hasPrefix("user.") { coordinator.tell(.attributes, number) }
   }
 
   package func removeAttribute(_ name: [UInt8], of number: InodeNumber) throws(Errno) {
@@ -73,6 +75,7 @@ extension ContainerFileSystem {
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
       try catalog.removeAttribute(name, of: number)
       try noteChanged(number)
+      coordinator.tell(.attributes, number)
     case .local(let name):
       try catalog.removeAttribute(name, of: number)
       try noteChanged(number)

@@ -85,7 +85,9 @@ extension ContainerFileSystem {
       let made = try make(itemName, in: parent, new, mode, by: caller.process)
       FaultPoint.reach("create.made")
       do throws(Errno) {
-        return try opened(made, mode, caller, isNoted: true)
+        let result = try opened(made, mode, caller, isNoted: true)
+        coordinator.tell(.created, itemName, in: parent)
+        return result
       } catch {
         takeBack(itemName, in: parent, made)
         throw error
@@ -274,8 +276,9 @@ extension ContainerFileSystem {
   }
 
   private func finishClosing(_ file: OpenFileHandle) {
+    var isChanged = false
     if file.canWrite {
-      file.content.endWriting()
+      isChanged = file.content.endWriting()
       writingCloses.add(1, ordering: .acquiringAndReleasing)
     }
     if !file.needsFlush { file.content.endUnflushed() }
@@ -286,6 +289,7 @@ extension ContainerFileSystem {
       return state.openings == 0
     }
     coordinator.closed(file.number, forWriting: file.canWrite, by: file.process)
+    if isChanged { coordinator.tell(.changed, file.number) }
     guard isLast, let inode = try? catalog.inode(file.number), inode.isOrphan else { return }
     becameOrphan(file.number)
   }

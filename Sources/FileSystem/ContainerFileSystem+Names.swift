@@ -34,8 +34,10 @@ extension ContainerFileSystem {
       guard new.target.count < 4096 else { throw Errno.fileNameTooLong }
     }
     let moment = moment
-    return remembered(
-      try catalog.create(meaning(of: name, in: parent), in: parent, new), readAt: moment)
+    let name = try meaning(of: name, in: parent)
+    let made = remembered(try catalog.create(name, in: parent, new), readAt: moment)
+    coordinator.tell(.created, name, in: parent)
+    return made
   }
 
   package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
@@ -43,14 +45,17 @@ extension ContainerFileSystem {
   {
     // Where it was taken for an orphan, reclaiming it is refused from now on.
     let moment = moment
-    return remembered(
-      try catalog.link(number, as: meaning(of: name, in: parent), in: parent), readAt: moment)
+    let name = try meaning(of: name, in: parent)
+    let linked = remembered(try catalog.link(number, as: name, in: parent), readAt: moment)
+    coordinator.tell(.created, name, in: parent)
+    return linked
   }
 
   package func remove(_ name: [UInt8], in parent: InodeNumber, directory: Bool) throws(Errno) {
-    let removed = try catalog.remove(
-      meaning(of: name, in: parent), in: parent, directory: directory)
+    let name = try meaning(of: name, in: parent)
+    let removed = try catalog.remove(name, in: parent, directory: directory)
     if removed.isOrphan { becameOrphan(removed.number) }
+    coordinator.tell(.removed, name, in: parent)
   }
 
   package func rename(
@@ -69,6 +74,10 @@ extension ContainerFileSystem {
       of: outcome.moved, from: (parent, name), to: (newParent, newName),
       exchanged: mode == .exchange ? outcome.replaced : nil)
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
+    coordinator.tellMove(from: name, in: parent, to: newName, in: newParent)
+    if mode == .exchange {
+      coordinator.tellMove(from: newName, in: newParent, to: name, in: parent)
+    }
   }
 
   /// Before a file takes another's name its bytes are made durable: after a power cut the name shows

@@ -46,6 +46,7 @@ extension ContainerFileSystem {
       && new.accessed == nil && new.modified == nil
     if !isResizeOnly { inode = try catalog.setAttributes(number, new) }
     if inode.kind == .file { try noteChanged(number) }
+    if !changes.isEmpty, !isResizeOnly { coordinator.tell(.attributes, number) }
     return .done(status(of: inode, readAt: moment))
   }
 

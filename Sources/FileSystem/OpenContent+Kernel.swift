@@ -200,6 +200,8 @@ extension OpenContent {
       guard isLast, watch.mayHaveMissed, try catalog.inode(number).version != nil else {
         return stamp
       }
+    } else {
+      state.isToBeTold = true
     }
     try note(stamp, &state)
     return stamp

@@ -48,6 +48,8 @@ final class OpenContent: Sendable {
     /// Counts what may have changed the bytes, and says how many of that is durable; nil when what
     /// former opens wrote may not be.
     var writes: UInt64 = 0
+    /// The bytes changed, which who listens is told when nobody writes any more.
+    var isToBeTold = false
     var synchronized: UInt64?
     var kernel = KernelUse()
     /// What the row was last told that the file takes on the disk; nil before.
@@ -171,6 +173,7 @@ final class OpenContent: Sendable {
       state.blocks = stamp.blocks
       state.kernel.seen(stamp)
       state.changes += 1
+      state.isToBeTold = true
     }
   }
 
@@ -203,6 +206,7 @@ final class OpenContent: Sendable {
         catalog.afterDurableCommit { [store] in try? store.remove(old) }
       }
       state.changes += 1
+      state.isToBeTold = true
     }
   }
 
@@ -222,17 +226,19 @@ final class OpenContent: Sendable {
   func beginWriting() { state.withLock { $0.writers += 1 } }
 
   /// With the last handle that could write the descriptor goes, so that the sync engine can see
-  /// whether anything else still writes to the file.
-  func endWriting() {
+  /// whether anything else still writes to the file. Whether that ends a change.
+  func endWriting() -> Bool {
     state.withLock { state in
       state.writers -= 1
-      guard state.writers == 0 else { return }
+      guard state.writers == 0 else { return false }
+      defer { state.isToBeTold = false }
       if let file = state.writer { noteBlocks(try? file.blocks(), &state) }
       state.writer = nil
-      guard state.isMarked else { return }
+      guard state.isMarked else { return state.isToBeTold }
       state.isMarked = false
       // A mark that stays only makes the next start look at the file.
       try? catalog.noteWriteEnded(number)
+      return state.isToBeTold
     }
   }
 

@@ -207,6 +207,7 @@ extension fuse_file_info {
     keep_cache = opened.keepsCache ? 1 : 0
     cache_readdir = opened.cachesEntries ? 1 : 0
     noflush = opened.needsNoFlush ? 1 : 0
+    direct_io = opened.isDirect ? 1 : 0
   }
 }
 

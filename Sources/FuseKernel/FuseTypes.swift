@@ -102,6 +102,8 @@ package struct FuseOpened {
   package var backing: Int32?
   /// With `backing`: reads and writes are requests, and only mappings go to the file.
   package var asksForIO = false
+  /// Without `backing`: past the page cache. Such an open stands beside opens of every other sort.
+  package var isDirect = false
 
   package init(handle: UInt64) { self.handle = handle }
 }

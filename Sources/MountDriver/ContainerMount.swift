@@ -18,6 +18,7 @@ package final class ContainerMount: Sendable {
   private let logger: @Sendable (String) -> Void
   private let session = Lock<FuseSession?>(nil)
   private let passthrough: Passthrough
+  private let echo: ChangeEcho
 
   /// `mountpoint` is an absolute path without links in it. `logger` gets a line for what went wrong
   /// that no program is told of.
@@ -29,6 +30,7 @@ package final class ContainerMount: Sendable {
     self.mountpoint = Mountpoint(path: mountpoint)
     self.options = options
     self.logger = logger
+    echo = ChangeEcho(fileSystem, mountpoint: self.mountpoint)
     passthrough = Passthrough(
       contentDirectory: fileSystem.contentDirectory, isWanted: options.passthrough != .off)
   }
@@ -42,7 +44,7 @@ package final class ContainerMount: Sendable {
   package func start() throws(MountError) {
     try mountpoint.prepare()
     let requests = RequestHandler(
-      fileSystem, options: options, passthrough: passthrough, logger: logger)
+      fileSystem, options: options, passthrough: passthrough, echo: echo.stage, logger: logger)
     let handler = VersionsHandler(requests)
     let made: FuseSession
     do {
@@ -59,6 +61,7 @@ package final class ContainerMount: Sendable {
       throw failure(error)
     }
     requests.setNotifier(made.notifier)
+    echo.setNotifier(made.notifier)
     passthrough.setFiles(made.backingFiles)
     session.withLock { $0 = made }
     made.run()
@@ -84,9 +87,11 @@ package final class ContainerMount: Sendable {
     if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {
       throw MountError.covered(path)
     }
+    echo.pause()
     do {
       try mountpoint.unmount()
     } catch {
+      echo.resume()
       switch error {
       case .resourceBusy: throw MountError.busy(path)
       // Someone else has just unmounted it.
@@ -102,6 +107,7 @@ package final class ContainerMount: Sendable {
   /// leaves the tree, and programs that still have files of it open get ENOTCONN.
   package func detach() {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
+    echo.pause()
     do throws(Errno) {
       try Unmounting.synchronizeFileSystem(of: path)
     } catch {
@@ -146,6 +152,8 @@ extension ContainerMount: KernelInvalidating {
         }
       })
   }
+
+  package func announce(_ changes: [ItemChange]) { echo.announce(changes) }
 
   /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may itself
   /// wait for something of ours. Not from a request.

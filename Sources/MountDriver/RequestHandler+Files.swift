@@ -68,6 +68,7 @@ extension RequestHandler {
   }
 
   func open(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
+    if echo.isOurs(reply.caller.process) { return openEcho(node, reply: reply) }
     guard options.waitsForClaims else { return openNow(node: node, flags: flags, reply: reply) }
     let coordinator = fileSystem.coordinator
     guard
@@ -158,12 +159,13 @@ extension RequestHandler {
   }
 
   func flush(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
+    if handle == EchoStage.handle { return reply.done() }
     do throws(Errno) { try fileSystem.flush(handle) } catch { return reply.fail(error) }
     reply.done()
   }
 
   func release(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
-    fileSystem.release(handle)
+    if handle != EchoStage.handle { fileSystem.release(handle) }
     reply.done()
   }
 

@@ -7,6 +7,9 @@ internal import SystemPackage
 
 extension RequestHandler {
   func lookup(parent: UInt64, name: [UInt8], reply: consuming FuseReply<EntryAnswer>) {
+    if echo.isOurs(reply.caller.process), let answer = echo.answer(parent, name) {
+      return answerEcho(answer, reply: reply)
+    }
     let found: FileStatus?
     do throws(Errno) { found = try fileSystem.lookup(name, in: InodeNumber(parent)) } catch {
       return reply.fail(error)
@@ -65,6 +68,7 @@ extension RequestHandler {
     target: [UInt8] = [], reply: consuming FuseReply<EntryAnswer>
   ) {
     let caller = reply.caller
+    if echo.isOurs(caller.process) { return makeEcho(name, parent, kind, reply: reply) }
     let new = NewItem(
       kind: kind, mode: UInt16(mode & 0o7777), owner: caller.user, group: caller.group,
       device: device, target: target)
@@ -91,6 +95,10 @@ extension RequestHandler {
   func remove(
     parent: UInt64, name: [UInt8], directory: Bool, reply: consuming FuseReply<EmptyAnswer>
   ) {
+    if echo.isOurs(reply.caller.process) {
+      let place = EchoPlace(parent: parent, name: name)
+      return finishEcho(.remove(place, isDirectory: directory), reply: reply)
+    }
     do throws(Errno) {
       try fileSystem.remove(name, in: InodeNumber(parent), directory: directory)
     } catch {
@@ -103,6 +111,11 @@ extension RequestHandler {
     parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32,
     reply: consuming FuseReply<EmptyAnswer>
   ) {
+    if echo.isOurs(reply.caller.process) {
+      let from = EchoPlace(parent: parent, name: name)
+      let to = EchoPlace(parent: newParent, name: newName)
+      return finishEcho(.move(from: from, to: to), reply: reply)
+    }
     let mode: RenameMode
     // RENAME_NOREPLACE and RENAME_EXCHANGE.
     switch flags {

@@ -14,14 +14,17 @@ final class RequestHandler: Sendable {
   private let notifier = Lock<FuseNotifier?>(nil)
   let passthrough: Passthrough
   let habits = ListingHabits()
+  let echo: EchoStage
 
   init(
     _ fileSystem: ContainerFileSystem, options: MountOptions, passthrough: Passthrough,
+    echo: EchoStage,
     logger: @escaping @Sendable (String) -> Void
   ) {
     self.fileSystem = fileSystem
     self.options = options
     self.passthrough = passthrough
+    self.echo = echo
     self.logger = logger
   }
 
@@ -100,6 +103,9 @@ extension RequestHandler: FuseHandler {
   }
 
   func attributes(node: UInt64, handle: UInt64?, reply: consuming FuseReply<AttributesAnswer>) {
+    if echo.isOurs(reply.caller.process), let attributes = echoedAttributes(node) {
+      return reply.attributes(attributes, timeout: 0)
+    }
     let status: FileStatus
     do throws(Errno) { status = try fileSystem.status(InodeNumber(node)) } catch {
       return reply.fail(error)
@@ -111,6 +117,7 @@ extension RequestHandler: FuseHandler {
     node: UInt64, handle: UInt64?, changes: FuseAttributeChanges,
     reply: consuming FuseReply<AttributesAnswer>
   ) {
+    if echo.isOurs(reply.caller.process) { return touchEcho(node, reply: reply) }
     let changes = StatusChanges(
       mode: changes.mode.map { UInt16($0 & 0o7777) }, owner: changes.user, group: changes.group,
       size: changes.size.map { UInt64(max(0, $0)) }, accessed: Self.time(changes.accessed),

@@ -77,6 +77,16 @@ package enum Files {
     return String(decoding: bytes.last == 0x0a ? bytes.dropLast() : bytes[...], as: UTF8.self)
   }
 
+  /// What a symbolic link names; nil where that cannot be read.
+  package static func linkTarget(_ path: String) -> String? {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+      guard let start = buffer.baseAddress else { return nil }
+      let count = readlink(path, start, buffer.count)
+      guard count > 0 else { return nil }
+      return String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+  }
+
   /// The names in a directory, sorted, without `.` and `..`.
   package static func names(in path: String) throws(Errno) -> [String] {
     guard let directory = opendir(path) else { throw Errno(rawValue: errno) }

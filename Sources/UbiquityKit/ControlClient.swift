@@ -84,15 +84,34 @@ package final class ControlClient {
   ) throws(ControlError) -> Method.Answer {
     do {
       return try exchange(method, parameters, onNotification: onNotification)
-    } catch let error as ControlError {
-      throw error
-    } catch Broken.ended {
-      throw ControlError(.failed, "the daemon ended before it answered; see `ubiquityfs log`")
-    } catch Broken.failed(let error) {
-      throw ControlError(
-        .failed, "the connection to the daemon broke (\(error)); see `ubiquityfs log`")
     } catch {
-      throw Self.notUnderstood(error)
+      throw Self.failure(error, "the daemon ended before it answered; see `ubiquityfs log`")
+    }
+  }
+
+  /// Gives every notification that comes to `onNotification`, until the daemon is gone or that throws.
+  package func listen(
+    onNotification: (String, [UInt8]) throws(ControlError) -> Void
+  ) throws(ControlError) -> Never {
+    do {
+      while true {
+        let line = try nextLine()
+        if case .notification(let name) = try Message.received(Nothing.self, in: line) {
+          try onNotification(name, line)
+        }
+      }
+    } catch {
+      throw Self.failure(error, "the daemon ended, and nothing more is told; see `ubiquityfs log`")
+    }
+  }
+
+  private static func failure(_ error: any Error, _ ended: String) -> ControlError {
+    switch error {
+    case let error as ControlError: error
+    case Broken.ended: ControlError(.failed, ended)
+    case Broken.failed(let error):
+      ControlError(.failed, "the connection to the daemon broke (\(error)); see `ubiquityfs log`")
+    default: notUnderstood(error)
     }
   }
 

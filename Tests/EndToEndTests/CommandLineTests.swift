@@ -38,7 +38,7 @@ extension EndToEnd {
             grep -qw "$verb" help
             on a $verb --help > /dev/null
           done
-          for later in events query kv; do not grep -qw "$later" help; done
+          for later in query kv; do not grep -qw "$later" help; done
           on a version | grep -q '[0-9]'
           for shell in bash zsh fish; do on a completion $shell | grep -q ubiquityfs; done
           on a completion bash | bash -n

@@ -15,6 +15,7 @@ final class Applying {
   /// Directories that got another parent; they must not be below themselves.
   private var movedDirectories: [(item: ItemID, number: InodeNumber)] = []
   private var relinked: Set<InodeNumber> = []
+  private var collector = ChangeCollector()
 
   init(
     _ engine: Engine, isOpen: @escaping (InodeNumber) -> Bool,
@@ -63,6 +64,7 @@ final class Applying {
     try checkCycles()
     for number in relinked.sorted() { try engine.refreshExclusion(number) }
     for operation in batch { try agree(operation) }
+    result.changes = try collector.changes { try engine.links(of: $0).first }
     return result
   }
 
@@ -206,6 +208,7 @@ final class Applying {
       try engine.store(inode)
       if inode.kind == .directory { try addSubdirectories(-1, to: parent.number) }
       relinked.insert(inode.number)
+      collector.lost(inode, parent.number, link.name)
       result.invalidations.append(.entry(parent: parent.number, name: link.name))
       result.invalidations.append(.attributes(parent.number))
     }
@@ -231,6 +234,7 @@ final class Applying {
       inode.changed = time
       try engine.store(inode)
       relinked.insert(inode.number)
+      collector.gained(inode, parent.number, link.name)
       result.invalidations.append(.entry(parent: parent.number, name: link.name))
       result.invalidations.append(.attributes(parent.number))
     }
@@ -255,6 +259,7 @@ final class Applying {
       changed: time, created: record.created, target: record.target,
       isPackage: record.isPackage, generation: engine.nextNumber())
     let made = try engine.insert(inode)
+    collector.made(made)
     if record.kind == .file { try show(record.content, in: made, as: .placeholder) }
   }
 
@@ -275,6 +280,7 @@ final class Applying {
       }
       return
     }
+    collector.changed(inode)
     try replace(inode, content, directive)
   }
 
@@ -330,6 +336,7 @@ final class Applying {
     try engine.store(old)
     successor.number = InodeNumber(0)
     successor = try engine.insert(successor)
+    collector.succeeded(before, by: successor.number)
     try engine.write { db in
       try engine.queries.retargetEntries.run(db, successor.number.column, old.number.column)
       for attribute in attributes {
@@ -369,11 +376,29 @@ final class Applying {
         try engine.queries.setAttribute.run(db, number.column, name, value)
       }
     }
+    noteAttributes(before, inode, old, record)
     if inode != before { inode.changed = time }
     try engine.store(inode)
     result.invalidations.append(.attributes(inode.number))
     if inode.kind == .symbolicLink, inode.target != before.target {
       result.invalidations.append(.content(inode.number))
+    }
+  }
+
+  /// A directory's time goes with what is in it, and a file's with its content: neither is told alone.
+  private func noteAttributes(
+    _ before: Inode, _ after: Inode, _ old: [(name: String, value: [UInt8])], _ record: ItemRecord
+  ) {
+    if after.target != before.target { collector.changed(after) }
+    let had = old.filter { Engine.isSynced(attribute: $0.name) }
+    let isSame =
+      had.count == record.attributes.count
+      && had.allSatisfy { record.attributes[$0.name] == $0.value }
+    let isTimeSet =
+      after.modified != before.modified && after.kind != .directory
+      && !collector.isChanged(after.item)
+    if before.mode != after.mode || before.isPackage != after.isPackage || !isSame || isTimeSet {
+      collector.changedAttributes(after)
     }
   }
 

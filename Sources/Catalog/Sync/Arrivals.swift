@@ -46,8 +46,20 @@ package struct ArrivalCursor: Sendable {
 package struct Arrival: Sendable {
   package let record: ItemRecord
   package let number: InodeNumber
+  /// Where its names are, one for each of the record's.
+  package let parents: [InodeNumber]
+
   /// Where its first name is.
-  package let parent: InodeNumber
+  package var parent: InodeNumber { parents[0] }
+
+  /// What a watcher is told of it.
+  package var changes: [ItemChange] {
+    zip(record.links, parents).map { link, parent in
+      ItemChange(
+        .created, number: number, kind: record.kind, item: record.id, parent: parent,
+        name: link.name)
+    }
+  }
 }
 
 extension Engine {
@@ -166,7 +178,7 @@ extension Engine {
       let inode = try insert(
         Inode(arriving: record, owner: root.owner, group: root.group, at: time, nextNumber()))
       numbers[record.id] = inode.number
-      var first: InodeNumber?
+      var parents: [InodeNumber] = []
       for link in record.links {
         let isNew = numbers[link.parent] != nil
         guard let parent = numbers[link.parent] ?? batch.number(of: link.parent) else {
@@ -181,9 +193,9 @@ extension Engine {
         }
         try addEntry(parent, link.name, inode)
         if inode.kind == .directory { subdirectories[parent, default: 0] += 1 }
-        first = first ?? parent
+        parents.append(parent)
       }
-      if let first { made.append(Arrival(record: record, number: inode.number, parent: first)) }
+      made.append(Arrival(record: record, number: inode.number, parents: parents))
     }
     for (number, count) in subdirectories {
       var parent = try inode(number)

@@ -80,6 +80,8 @@ package enum ApplyFailure: Error, Hashable, Sendable {
 }
 
 package struct ApplyResult: Sendable {
+  /// What became of the items, in an order that a watcher can follow.
+  package var changes: [ItemChange] = []
   package var invalidations: [Invalidation] = []
   /// Content files that nothing names any more. Unlink them in `afterDurableCommit`.
   package var obsolete: [ContentKey] = []

@@ -40,6 +40,7 @@ extension ContainerSync {
         }
       }
       coordinator.invalidate(invalidations)
+      coordinator.tell(made.flatMap(\.changes), by: { writers[$0] })
       fetch(made)
       await Task.yield()
     }

@@ -116,6 +116,7 @@ extension ContainerSync {
         [operation], isOpen: { coordinator.isOpen($0) },
         isOpenForWriting: { coordinator.isOpenForWriting($0) })
       coordinator.invalidate(result.invalidations)
+      coordinator.tell(result.changes, by: { writers[$0] })
       discard(result.obsolete)
     } catch .changed, .busy {
       return

@@ -65,11 +65,13 @@ extension ContainerSync {
       guard !segments.isEmpty else { return }
       for segment in segments {
         if segment.origin.device == device { try noteUnacknowledged(segment.changes.removals) }
+        let before = versionsForEvents(segment.changes.upserts)
         try local { () throws(Errno) in
           try coordinator.catalog.fold(
             segment.changes, to: segment.position, from: segment.origin)
         }
         FaultPoint.reach("sync.folded")
+        noteForEvents(segment, before)
       }
     }
   }
@@ -91,6 +93,7 @@ extension ContainerSync {
       try forgetUnannounced()
       staged = [:]
       dropStagings(except: [])
+      writers = [:]
       try deletionsEnded()
       return .settled
     }
@@ -194,6 +197,7 @@ extension ContainerSync {
         if let link = record.links.first { turns.received(link, at: monotonicNanoseconds()) }
       }
       coordinator.invalidate(result.invalidations)
+      coordinator.tell(result.changes, by: { writers[$0] })
       discard(result.obsolete)
       fetchArrivals(operations)
       return true
@@ -273,12 +277,17 @@ extension ContainerSync {
         modified: content.modified, changed: content.changed)
     }
     let (stamps, undecided) = (settled, plan.undecided)
+    let before = versionsForEvents(changes.upserts)
     try local { () throws(Errno) in
       try catalog.committed(
         changes, to: newPosition, stamps: stamps, versions: versions, undecided: undecided,
         origin: origin)
     }
     FaultPoint.reach("sync.acknowledged")
+    for record in changes.upserts {
+      coordinator.tellVersions(
+        of: record.id, were: before[record.id] ?? [], are: record.conflicts, by: nil)
+    }
     // An open that the kernel serves marked nothing if the content was no version then; now it is one,
     // and after a crash it must be seen that it may not be that any more.
     for id in versions.keys where isBeingWritten(id) {

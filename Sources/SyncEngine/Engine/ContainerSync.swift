@@ -40,6 +40,8 @@ package actor ContainerSync {
   /// What the catalog has of it, once it was asked.
   var knownDeletions: DeletionRecord?
   var turns = TurnTaking()
+  /// Who wrote last to what is in the log and not applied yet, for events; there while somebody listens.
+  var writers: [ItemID: Model.DeviceID] = [:]
   /// Since when packages wait for their programs to pause, in monotonic nanoseconds.
   var packagesHeld: [ItemID: UInt64] = [:]
   /// When the first of them will have been quiet for long enough.

@@ -331,6 +331,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       coordinator.content.dropPartial(source.key)
       finish(number, .success(()))
       coordinator.invalidate([.attributes(number)])
+      if isCurrent { coordinator.tell(.downloaded, number) }
     } catch {
       finish(number, .failure(error == .noSpace ? .noSpace : .system(error)))
     }

@@ -1,0 +1,94 @@
+package import Catalog
+package import Model
+
+/// Telling those who listen what happens in this container. Never with the catalog's lock held: paths are
+/// asked of it.
+extension ContainerCoordinator {
+  /// Something that was done here to the name in the directory.
+  package func tell(_ kind: ItemEvent.Kind, _ name: ItemName, in parent: InodeNumber) {
+    guard events.isActive else { return }
+    post(kind, path(name, in: parent))
+  }
+
+  /// Something that was done here to the inode, whatever its name is.
+  package func tell(_ kind: ItemEvent.Kind, _ number: InodeNumber) {
+    guard events.isActive else { return }
+    post(kind, (try? catalog.path(of: number)) ?? nil)
+  }
+
+  package func tellMove(
+    from name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber
+  ) {
+    guard events.isActive else { return }
+    post(.moved, path(newName, in: newParent), from: path(name, in: parent))
+  }
+
+  /// What came from other devices, and was invalidated. `device` gives who did it, if that is known.
+  package func tell(_ changes: [ItemChange], by device: (ItemID) -> DeviceID?) {
+    guard !changes.isEmpty else { return }
+    announce(changes)
+    guard events.isActive else { return }
+    // Of what is removed with its directory, no directory can be asked for the path any more.
+    var removed: [InodeNumber: (parent: InodeNumber, name: ItemName)] = [:]
+    for change in changes where change.kind == .directory && change.what == .removed {
+      removed[change.number] = (change.parent, change.name)
+    }
+    for change in changes {
+      let kind: ItemEvent.Kind
+      var old: [ItemName]?
+      switch change.what {
+      case .created: kind = .created
+      case .changed: kind = .changed
+      case .moved(let parent, let name):
+        kind = .moved
+        old = path(name, in: parent, removed)
+      case .removed: kind = .removed
+      case .attributes: kind = .attributes
+      }
+      post(
+        kind, path(change.name, in: change.parent, removed), from: old, origin: .remote,
+        device: device(change.item))
+    }
+  }
+
+  /// The item has other versions that wait to be resolved than it had.
+  package func tellVersions(
+    of item: ItemID, were old: [ContentVersion], are new: [ContentVersion], by device: DeviceID?
+  ) {
+    guard events.isActive, let number = (try? catalog.inodeNumber(of: item)) ?? nil else { return }
+    let before = Set(old.map(\.id))
+    let after = Set(new.map(\.id))
+    let origin: ItemEvent.Origin = device == nil ? .local : .remote
+    let path = (try? catalog.path(of: number)) ?? nil
+    if !after.subtracting(before).isEmpty {
+      post(.versionGained, path, origin: origin, device: device)
+    }
+    if !before.subtracting(after).isEmpty {
+      post(.versionsResolved, path, origin: origin, device: device)
+    }
+  }
+
+  private func post(
+    _ kind: ItemEvent.Kind, _ path: [ItemName]?, from old: [ItemName]? = nil,
+    origin: ItemEvent.Origin = .local, device: DeviceID? = nil
+  ) {
+    guard let path else { return }
+    events.post(
+      ItemEvent(
+        time: catalog.now, kind: kind, container: container, path: path, oldPath: old,
+        origin: origin, device: device))
+  }
+
+  private func path(
+    _ name: ItemName, in parent: InodeNumber,
+    _ removed: [InodeNumber: (parent: InodeNumber, name: ItemName)] = [:]
+  ) -> [ItemName]? {
+    var below = [name]
+    var directory = parent
+    while let (above, name) = removed[directory], below.count <= removed.count {
+      below.append(name)
+      directory = above
+    }
+    return ((try? catalog.path(of: directory)) ?? nil).map { $0 + below.reversed() }
+  }
+}
