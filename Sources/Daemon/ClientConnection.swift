@@ -86,11 +86,13 @@ package final class ClientConnection: Sendable {
     wake.wake()
   }
 
-  /// For any thread; never blocks. A client that does not read misses it.
-  package func notify(_ method: String, _ parameters: some Encodable) {
-    guard let line = try? Message.notification(method: method, parameters) else { return }
-    outbox.offer(line)
+  /// For any thread; never blocks. A client that does not read misses it: false then.
+  @discardableResult
+  package func notify(_ method: String, _ parameters: some Encodable) -> Bool {
+    guard let line = try? Message.notification(method: method, parameters) else { return false }
+    let isTaken = outbox.offer(line)
     wake.wake()
+    return isTaken
   }
 
   /// As `notify`, but nothing is left out: it suspends until the client has read enough of what was

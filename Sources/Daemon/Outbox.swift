@@ -35,9 +35,13 @@ final class Outbox: Sendable {
   /// Takes a line whether there is room or not.
   func append(_ line: [UInt8]) { state.withLock { $0.append(line) } }
 
-  /// Takes a line if there is room.
-  func offer(_ line: [UInt8]) {
-    state.withLock { if $0.hasRoom && $0.waiters.isEmpty { $0.append(line) } }
+  /// Takes a line if there is room; false if there is none.
+  func offer(_ line: [UInt8]) -> Bool {
+    state.withLock { state in
+      guard state.hasRoom, state.waiters.isEmpty, !state.isClosed else { return false }
+      state.append(line)
+      return true
+    }
   }
 
   /// Suspends until there is room, for as long as that takes. Throws when the task is cancelled or
