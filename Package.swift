@@ -107,7 +107,10 @@ let package = Package(
 
     .target(name: "ControlProtocol", dependencies: ["Model"], swiftSettings: settings),
     .target(
-      name: "UbiquityKit", dependencies: ["ControlProtocol", "Platform", system],
+      name: "DaemonClient", dependencies: ["ControlProtocol", "Platform", system],
+      swiftSettings: settings),
+    .target(
+      name: "UbiquityKit", dependencies: ["ControlProtocol", "DaemonClient", "Platform", system],
       swiftSettings: settings),
     .target(
       name: "Daemon",
@@ -120,7 +123,7 @@ let package = Package(
     .executableTarget(
       name: "ubiquityfs",
       dependencies: [
-        "Daemon", "UbiquityKit", "ControlProtocol", "Model", "Platform", arguments, system,
+        "Daemon", "DaemonClient", "ControlProtocol", "Model", "Platform", arguments, system,
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -130,6 +133,9 @@ let package = Package(
     .executableTarget(
       name: "OperationRunner", dependencies: ["OperationSequences", "CLinux"],
       path: "Tests/OperationRunner", swiftSettings: hotSettings),
+    .executableTarget(
+      name: "KitScenarios", dependencies: ["UbiquityKit"], path: "Tests/KitScenarios",
+      swiftSettings: settings),
     .target(name: "CSimulation", path: "Tests/CSimulation"),
     .executableTarget(
       name: "EngineSimulation",
@@ -189,7 +195,7 @@ let package = Package(
     .testTarget(
       name: "DaemonTests",
       dependencies: [
-        "Daemon", "SyncEngine", "UbiquityKit", "ControlProtocol", "Model", "Platform", logging,
+        "Daemon", "SyncEngine", "DaemonClient", "ControlProtocol", "Model", "Platform", logging,
         system,
       ],
       swiftSettings: settings),

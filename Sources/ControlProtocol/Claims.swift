@@ -23,11 +23,14 @@ package struct ClaimRequest: Codable, Sendable {
   package var presenter: UInt64?
   /// Seconds to wait at most; nil is for ever, 0 is not at all.
   package var timeout: Double?
+  /// Chosen by the client, by which `claims.cancel` names the claim while it waits.
+  package var ticket: UInt64?
 
   package init(
     accesses: [ClaimedAccess], purpose: String? = nil, presenter: UInt64? = nil,
-    timeout: Double? = nil
+    timeout: Double? = nil, ticket: UInt64? = nil
   ) {
+    self.ticket = ticket
     self.accesses = accesses
     self.purpose = purpose
     self.presenter = presenter
@@ -50,6 +53,13 @@ package struct ReleaseRequest: Codable, Sendable {
   package var claim: UInt64
 
   package init(claim: UInt64) { self.claim = claim }
+}
+
+/// Gives up a claim that waits: its request then fails.
+package struct CancelRequest: Codable, Sendable {
+  package var ticket: UInt64
+
+  package init(ticket: UInt64) { self.ticket = ticket }
 }
 
 /// A presenter is of one item, which need not be there yet; it ends with its connection.
@@ -87,4 +97,34 @@ package struct PresenterAnswer: Codable, Sendable {
   package var question: UInt64
 
   package init(question: UInt64) { self.question = question }
+}
+
+/// What a presenter is told after it has happened.
+package struct PresenterTold: Codable, Sendable {
+  package enum Event: String, Codable, Sendable {
+    case didMove, didChange, didChangeAttributes
+    case didGainVersion, didLoseVersion, didResolveVersion
+    case subitemDidAppear, subitemDidMove, subitemDidChange
+    case subitemDidGainVersion, subitemDidLoseVersion, subitemDidResolveVersion
+  }
+
+  package var presenter: UInt64
+  package var event: Event
+  /// The item's, or the subitem's; of what was moved where it is now.
+  package var path: PathBytes
+  /// Of a subitem that was moved where it was.
+  package var oldPath: PathBytes?
+  /// The version that was gained, lost or resolved.
+  package var version: String?
+
+  package init(
+    presenter: UInt64, event: Event, path: PathBytes, oldPath: PathBytes? = nil,
+    version: String? = nil
+  ) {
+    self.presenter = presenter
+    self.event = event
+    self.path = path
+    self.oldPath = oldPath
+    self.version = version
+  }
 }

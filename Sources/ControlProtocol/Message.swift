@@ -186,6 +186,21 @@ package enum Message {
     try line(Failure(id: id, error: error))
   }
 
+  /// What a line of a daemon is.
+  package enum Arrival: Equatable, Sendable {
+    case reply(to: MessageID)
+    /// Of this method.
+    case notification(String)
+  }
+
+  /// What a line of a daemon is, without what is in it.
+  package static func arrival(_ line: [UInt8]) throws -> Arrival {
+    let incoming = try JSONDecoder().decode(Incoming.self, from: Data(line))
+    if let id = incoming.id { return .reply(to: id) }
+    if let method = incoming.method { return .notification(method) }
+    throw ControlError(.failed, "the daemon's message is neither a reply nor a notification")
+  }
+
   /// Reads what a daemon said to the request `id`.
   package static func received<Value: Decodable & Sendable>(
     _: Value.Type, in line: [UInt8]

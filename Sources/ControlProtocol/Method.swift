@@ -185,6 +185,13 @@ package enum Methods {
     package static let name = "claims.release"
   }
 
+  /// Answered whether there is such a claim of this connection or not: it may have been given meanwhile.
+  package enum CancelClaim: ControlMethod {
+    package typealias Parameters = CancelRequest
+    package typealias Answer = Nothing
+    package static let name = "claims.cancel"
+  }
+
   /// From here on the connection gets `presenter.request` and has to answer.
   package enum AddPresenter: ControlMethod {
     package typealias Parameters = PresentRequest
@@ -231,6 +238,8 @@ package enum Notifications {
   package static let progress = "progress"
   package static let data = "data"
   package static let presenterRequest = "presenter.request"
+  /// Something that has happened to the item, or below it.
+  package static let presenterEvent = "presenter.event"
   /// The claim that it let go for is over.
   package static let presenterReacquire = "presenter.reacquire"
   /// It did not answer in time.

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import DaemonClient
 internal import Model
-internal import UbiquityKit
 
 struct ContainerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,8 +1,8 @@
 internal import ArgumentParser
 internal import ControlProtocol
 internal import Daemon
+internal import DaemonClient
 internal import Glibc
-internal import UbiquityKit
 
 /// What every command takes.
 struct GlobalOptions: ParsableArguments {

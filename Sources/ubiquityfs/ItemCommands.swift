@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import DaemonClient
 internal import Glibc
-internal import UbiquityKit
 
 struct StatusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

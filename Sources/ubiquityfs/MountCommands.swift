@@ -1,10 +1,10 @@
 internal import ArgumentParser
 internal import ControlProtocol
 internal import Daemon
+internal import DaemonClient
 internal import Glibc
 internal import Platform
 internal import SystemPackage
-internal import UbiquityKit
 
 struct MountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import ControlProtocol
 internal import Daemon
-internal import UbiquityKit
+internal import DaemonClient
 
 struct VersionCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,6 +1,6 @@
 internal import ArgumentParser
 internal import ControlProtocol
-internal import UbiquityKit
+internal import DaemonClient
 
 struct SyncCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import DaemonClient
 internal import Platform
-internal import UbiquityKit
 
 struct TrashCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import DaemonClient
 internal import FoundationEssentials
-internal import UbiquityKit
 
 struct VersionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

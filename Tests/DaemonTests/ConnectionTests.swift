@@ -1,12 +1,12 @@
 import ControlProtocol
 import Daemon
+import DaemonClient
 import Dispatch
 import Foundation
 import Glibc
 import Platform
 import SystemPackage
 import Testing
-import UbiquityKit
 
 /// Clients that do not read, and daemons that do not start.
 @Suite struct ConnectionTests {

@@ -1,10 +1,10 @@
 import ControlProtocol
 import Daemon
+import DaemonClient
 import Glibc
 import Platform
 import SystemPackage
 import Testing
-import UbiquityKit
 
 /// A server with two methods, on a real socket.
 private final class Running {

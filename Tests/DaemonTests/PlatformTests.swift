@@ -1,7 +1,7 @@
 import ControlProtocol
+import DaemonClient
 import Platform
 import Testing
-import UbiquityKit
 
 @Suite struct FileSystemKindTests {
   @Test func whatADirectoryIsOn() {

@@ -5,7 +5,7 @@ internal import SystemPackage
 
 /// A connection to the daemon of a state directory. Blocking; for one thread at a time.
 package final class ControlClient {
-  private let socket: OpenFile
+  let socket: OpenFile
   private var buffer = LineBuffer()
   private var nextID = 1
   /// What the daemon said of itself.
