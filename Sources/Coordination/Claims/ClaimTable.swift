@@ -1,4 +1,4 @@
-package import Catalog
+internal import Catalog
 package import Model
 package import Platform
 internal import Synchronization
