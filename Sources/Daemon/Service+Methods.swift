@@ -60,6 +60,9 @@ extension DaemonService {
     table.add(Methods.AccountStatus.self) { _, _ throws(ControlError) in
       self.accountReport()
     }
+    table.add(Methods.AccountIdentity.self) { request, connection throws(ControlError) in
+      self.identity(request, connection)
+    }
     table.add(Methods.Devices.self) { _, connection throws(ControlError) in
       try self.devices(connection)
     }
