@@ -1,0 +1,7 @@
+import Foundation
+import UbiquityKit
+
+/// Versions of documents.
+enum VersionScenarios {
+  static let scenarios: [String: ScenarioCommand.Scenario] = [:]
+}
