@@ -125,8 +125,10 @@ extension EndToEnd {
             same "$(kit a listing-1-5 'no container')" 'none: 258'
             on a offline off; synced a
             # A daemon that was killed leaves a dead mount there: it is mounted anew.
+            touch "$WORK/killed"
             kill -9 "$(on a status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"
             same "$(kit a listing-1-5)" "$place"
+            on a unmount "$ROOT/a/mounts/iCloud.org.example.made"
             """#)
       }
     }
@@ -155,7 +157,9 @@ extension EndToEnd {
             until_true 10 is_gone "$B/film"; same "$(stat -c %b "$B/film")" 0
             same "$(kit b download "$B/film")" done; is_here "$B/film"
             same "$(kit b download "$B/d")" done; is_here "$B/d/one"; is_here "$B/d/two"
-            until_true 10 is_gone "$B/d"
+            until_true 10 is_gone "$B/d/one"
+            both_gone() { [ "$(kit b evict "$B/d")" = done ] && not is_here "$B/d/two"; }
+            until_true 10 both_gone
             same "$(kit b download-all "$B/d")" 'one asked for
             two asked for'
             until_true 30 is_here "$B/d/two"
@@ -320,10 +324,13 @@ extension EndToEnd {
         try await account.script(
           #"""
           program=$(command -v KitScenarios) daemon=$(command -v ubiquityfs)
-          ldd "$daemon" | grep -q libfuse3; ldd "$daemon" | grep -q libsqlite3
-          not grep -Eq 'libfuse|libsqlite|libzstd' <(ldd "$program")
-          nm -D "$daemon" | grep -q ' U sqlite3_'; nm -D "$daemon" | grep -q ' U fuse_'
-          not grep -Eq ' (sqlite3|fuse|ZSTD)_' <(nm "$program")
+          ldd "$program" > program; ldd "$daemon" > daemon
+          grep -q libfuse3 daemon; grep -q libsqlite3 daemon
+          not grep -E 'libfuse|libsqlite|libzstd' program
+          # Nor is it linked in without a library of its own.
+          nm "$program" > program; nm "$daemon" > daemon
+          grep -q ' U sqlite3_' daemon; grep -q ' U fuse_' daemon
+          not grep -E ' (sqlite3|fuse|ZSTD)_' program
           """#)
       }
     }

@@ -67,8 +67,8 @@ enum FileScenarios {
   private static func values(_ url: URL) throws {
     let values = try url.ubiquitousResourceValues(forKeys: keys).allValues
     for (key, value) in values.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-      let name = key.rawValue.replacingOccurrences(of: "NSURL", with: "")
-        .replacingOccurrences(of: "UbiquitousItem", with: "")
+      let name = key.rawValue.replacingOccurrences(of: "NSURLUbiquitousItem", with: "")
+        .replacingOccurrences(of: "NSURL", with: "")
       let text =
         (value as? URLUbiquitousItemDownloadingStatus)?.rawValue
         ?? (value as? NSError).map { "\($0.domain) \($0.code)" } ?? "\(value)"
