@@ -160,6 +160,14 @@ package enum Methods {
     package static let name = "versions.remove"
   }
 
+  /// Says of conflict versions, on every device, that nobody has to look at them any more, or that
+  /// somebody has. They are kept.
+  package enum MarkVersions: ControlMethod {
+    package typealias Parameters = MarkVersionsRequest
+    package typealias Answer = Nothing
+    package static let name = "versions.mark"
+  }
+
   package enum ListRemoved: ControlMethod {
     package typealias Parameters = ItemsRequest
     package typealias Answer = RemovedReport

@@ -209,6 +209,18 @@ package struct RemoveVersionsRequest: Codable, Sendable {
   }
 }
 
+package struct MarkVersionsRequest: Codable, Sendable {
+  package var item: ItemReference
+  package var versions: [String]
+  package var resolved: Bool
+
+  package init(item: ItemReference, versions: [String], resolved: Bool) {
+    self.item = item
+    self.versions = versions
+    self.resolved = resolved
+  }
+}
+
 package struct RestoreRequest: Codable, Sendable {
   /// As `trash.list` names them.
   package var identifiers: [String]

@@ -139,6 +139,10 @@ extension DaemonService {
       try self.removeVersions(request, connection)
       return Nothing()
     }
+    table.add(Methods.MarkVersions.self) { request, connection throws(ControlError) in
+      try self.markVersions(request, connection)
+      return Nothing()
+    }
     table.add(Methods.ListRemoved.self) { request, connection throws(ControlError) in
       try self.removed(request, connection)
     }

@@ -213,7 +213,8 @@ extension EndToEnd {
             """#)
         let before = try await account.status("b").traffic
         try await account.script(
-          Self.kit + #"for n in 1 2 3; do kit b values "$B/file"; kit b state-of-a-file "$B/file"; done"#)
+          Self.kit
+            + #"for n in 1 2 3; do kit b values "$B/file"; kit b state-of-a-file "$B/file"; done"#)
         let after = try await account.status("b").traffic
         #expect(after.bytesDownloaded == before.bytesDownloaded)
         #expect(after.requests.get == before.requests.get)

@@ -14,7 +14,8 @@ enum FileScenarios {
     "move": { arguments in try await move(arguments) },
     "start-download": { arguments in
       await ScenarioCommand.printingCode {
-        try FileManager.default.startDownloadingUbiquitousItem(at: ScenarioCommand.url(arguments[0]))
+        try FileManager.default.startDownloadingUbiquitousItem(
+          at: ScenarioCommand.url(arguments[0]))
       }
     },
     "download": { arguments in
@@ -109,7 +110,8 @@ enum FileScenarios {
       at: directory, includingPropertiesForKeys: nil)
     for item in items.sorted(by: { $0.path < $1.path }) {
       let values = try item.ubiquitousResourceValues(forKeys: [.ubiquitousItemIsDownloadedKey])
-      print(item.lastPathComponent, values.ubiquitousItemIsDownloaded == true ? "here" : "asked for")
+      print(
+        item.lastPathComponent, values.ubiquitousItemIsDownloaded == true ? "here" : "asked for")
       try FileManager.default.startDownloadingUbiquitousItem(at: item)
     }
   }

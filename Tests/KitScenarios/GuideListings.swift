@@ -48,7 +48,8 @@ enum GuideListings {
     case (nil, _): return "first account"
     case (_, nil): return "signed out"
     case (let former?, let current?):
-      try expect(!former.isEqual(current) || former.hash == current.hash, "equal tokens, two hashes")
+      try expect(
+        !former.isEqual(current) || former.hash == current.hash, "equal tokens, two hashes")
       return former == current ? "same account" : "other account"
     }
   }
@@ -71,7 +72,8 @@ enum GuideListings {
     var seen = 0
     for await _ in changes {
       let now = obtainToken()
-      ScenarioCommand.say(now == nil ? "account gone" : known == now ? "nothing new" : "account there")
+      ScenarioCommand.say(
+        now == nil ? "account gone" : known == now ? "nothing new" : "account there")
       known = now
       seen += 1
       if seen == count { return }
