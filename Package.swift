@@ -110,7 +110,9 @@ let package = Package(
       name: "DaemonClient", dependencies: ["ControlProtocol", "Platform", system],
       swiftSettings: settings),
     .target(
-      name: "UbiquityKit", dependencies: ["ControlProtocol", "DaemonClient", "Platform", system],
+      name: "UbiquityKit",
+      dependencies: ["ControlProtocol", "DaemonClient", "Platform", "CLinux", system],
+      exclude: ["UbiquityKit.docc"],
       swiftSettings: settings),
     .target(
       name: "Daemon",

@@ -56,8 +56,8 @@ extension ContainerCoordinator {
     of item: ItemID, were old: [ContentVersion], are new: [ContentVersion], by device: DeviceID?
   ) {
     guard events.isActive, let number = (try? catalog.inodeNumber(of: item)) ?? nil else { return }
-    let before = Set(old.map(\.id))
-    let after = Set(new.map(\.id))
+    let before = Set(old.filter { !$0.isResolved }.map(\.id))
+    let after = Set(new.filter { !$0.isResolved }.map(\.id))
     let origin: ItemEvent.Origin = device == nil ? .local : .remote
     let path = (try? catalog.path(of: number)) ?? nil
     if !after.subtracting(before).isEmpty {

@@ -25,6 +25,7 @@ package final class DaemonService: Sendable {
   let parties = ConnectionParties()
   let events = EventHub()
   let newcomers = Newcomers()
+  let identityListeners = IdentityListeners()
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
@@ -48,6 +49,8 @@ package final class DaemonService: Sendable {
     do throws(ControlError) {
       guard let stored = try store.account() else {
         accountError.withLock { $0 = nil }
+        // Of an account that was signed out when the daemon ended.
+        try state.setIdentity(nil)
         return
       }
       guard let device = try store.device() else {
@@ -79,9 +82,11 @@ package final class DaemonService: Sendable {
     let session = try AccountSession(
       stored: stored, device: device, account: account, stack: stack, offline: offline,
       state: state, configuration: configuration, events: events, logs: logs)
+    try state.setIdentity(Hex.encode(account.identity))
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
     session.start()
+    tellIdentity()
   }
 
   /// Unmounts everything, whatever uses it, and closes what is open. Nothing written is lost.
@@ -173,8 +178,10 @@ package final class DaemonService: Sendable {
         throw ControlError(.failed, "\(state.containers) cannot be put aside: \(error)")
       }
       try store.forgetAccount()
+      try? state.setIdentity(nil)
       current.withLock { $0 = nil }
       accountError.withLock { $0 = nil }
+      tellIdentity()
       logger.info("signed out of \(stored.backend)")
     }
   }

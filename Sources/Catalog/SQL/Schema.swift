@@ -271,7 +271,6 @@ struct Queries {
   let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")
   let clearConflicted = Query("DELETE FROM conflicted WHERE item = ?")
   let conflicted = Query("SELECT item FROM conflicted ORDER BY item")
-  let conflictCount = Query("SELECT COUNT(*) FROM conflicted")
 
   let chunk = Query("SELECT pack, offset, stored, length FROM chunk WHERE id = ?")
   let setChunk = Query(

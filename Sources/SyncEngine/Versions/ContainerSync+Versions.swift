@@ -57,7 +57,7 @@ extension ContainerSync {
   {
     (record?.conflicts ?? []).sorted { $0.modified > $1.modified }.map { version in
       FileVersion(
-        id: version.id, isCurrent: false, isConflict: true, isResolved: false,
+        id: version.id, isCurrent: false, isConflict: true, isResolved: version.isResolved,
         device: version.device, modified: version.modified, size: version.size,
         hasLocalContents: inode.content == .local && inode.version == version.id)
     }
@@ -161,6 +161,23 @@ extension ContainerSync {
     }
   }
 
+  /// Marks conflict versions on every device as ones that nobody has to look at any more, or that somebody
+  /// has: they stay as they are. `isResolved` of what is gone already has no effect.
+  package func mark(_ versions: [VersionID], isResolved: Bool, of number: InodeNumber)
+    async throws(VersionFailure)
+  {
+    let named = Set(versions)
+    try await changeVersions(of: number) { record, _ in
+      let there = Set(record.conflicts.map(\.id))
+      guard isResolved || named.isSubset(of: there) else { throw VersionFailure.notFound }
+      var marked = record
+      for index in marked.conflicts.indices where named.contains(marked.conflicts[index].id) {
+        marked.conflicts[index].isResolved = isResolved
+      }
+      return marked == record ? LogChanges() : LogChanges(upserts: [marked])
+    }
+  }
+
   /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
   /// made from.
   private func changeVersions(
@@ -207,7 +224,9 @@ extension ContainerSync {
     let kept = keep.compactMap { id in record.contents.first { $0.id == id } }
     guard kept.count == keep.count else { throw VersionFailure.notFound }
     guard !record.conflicts.isEmpty else { return LogChanges() }
-    let winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
+    var winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
+    let lost = Set(kept.map(\.id)).subtracting([winner.id])
+    winner.isResolved = false
     var resolved = record
     resolved.content = winner
     resolved.conflicts = []
@@ -215,7 +234,8 @@ extension ContainerSync {
     var changes = LogChanges(upserts: [resolved])
     guard let link = record.links.first else { return changes }
     var number = 2
-    for version in kept where version != winner {
+    for var version in kept where lost.contains(version.id) {
+      version.isResolved = false
       changes.upserts.append(
         ItemRecord(
           id: .random(), kind: .file, links: [try free(beside: link, &number)],
