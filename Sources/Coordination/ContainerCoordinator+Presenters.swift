@@ -49,10 +49,20 @@ extension ContainerCoordinator {
     guard number != .root else {
       return NewsPlace(path: ClaimPath([top]), isInside: false, place: top)
     }
-    guard let name = ((try? catalog.path(of: number)) ?? nil)?.last,
-      let parent = (try? catalog.parent(of: number)) ?? nil
+    // All of it follows from the path that it had at one moment: it may be moved meanwhile.
+    guard let names = (try? catalog.path(of: number)) ?? nil, let name = names.last,
+      let item = try? claimed(names), let document = item.path.places.last
     else { return nil }
-    return newsPlace(name, in: parent)
+    guard !item.below.isEmpty else {
+      return NewsPlace(path: item.path, isInside: false, place: document)
+    }
+    var directory = InodeNumber.root
+    for name in names.dropLast() {
+      guard let next = (try? catalog.lookup(name, in: directory)) ?? nil else { return nil }
+      directory = next.number
+    }
+    return NewsPlace(
+      path: item.path, isInside: true, place: Place(top.container, directory, name))
   }
 
   private struct Directory {

@@ -35,9 +35,9 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Presenter.script + #"""
-            echo 1 > "$A/f"
+            on a offline on; echo 1 > "$A/f"
             present item a f
-            synced a; hears item didChangeAttributes
+            on a offline off; synced a; hears item didChangeAttributes
             same "$(heard item)" 'didChangeAttributes;'
             left item; present item a f
             until_true 20 on a evict "$A/f"; hears item didChangeAttributes
