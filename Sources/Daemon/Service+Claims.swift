@@ -55,6 +55,14 @@ extension DaemonService {
     return PathBytes(names.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes })
   }
 
+  /// Names in the container that the place is of; empty when that is not mounted any more.
+  func shown(_ names: [ItemName], inContainerOf path: ClaimPath) -> PathBytes {
+    guard let session = account?.sessions.first(where: { $0.coordinator.owns(path) }),
+      let mountpoint = session.mountpoint
+    else { return PathBytes([]) }
+    return PathBytes(names.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes })
+  }
+
   /// An item that is claimed, and how to say where it is when the claim is given.
   private struct Wanted: Sendable {
     let session: ContainerSession
@@ -97,7 +105,7 @@ extension DaemonService {
       throw ControlError(.usage, "a claim's timeout is a number of seconds")
     }
     let wanted = try request.accesses.map { access throws(ControlError) in try self.wanted(access) }
-    let party = parties.member(of: connection, in: table) { self.shown($0) }.party
+    let party = member(connection, table).party
     let presenter = request.presenter.map { PresenterID($0) }
     if let presenter, table.owner(of: presenter) != party {
       throw ControlError(.notFound, "this connection has no presenter \(presenter.rawValue)")
@@ -183,6 +191,9 @@ extension DaemonService {
       table.owner(of: ClaimID(request.claim)) == member.party
     else {
       throw ControlError(.notFound, "this connection has no claim \(request.claim)")
+    }
+    for session in account?.sessions ?? [] {
+      session.coordinator.noteEnd(of: ClaimID(request.claim))
     }
     table.release(ClaimID(request.claim))
   }

@@ -82,7 +82,7 @@ extension ContainerFileSystem {
     if let heir { settle(heir, outcome) }
     coordinator.noteMove(
       of: outcome.moved, from: (parent, name), to: (newParent, newName),
-      exchanged: mode == .exchange ? outcome.replaced : nil)
+      replaced: outcome.replaced, isExchange: mode == .exchange)
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
     coordinator.tellMove(from: name, in: parent, to: newName, in: newParent)
     if mode == .exchange {

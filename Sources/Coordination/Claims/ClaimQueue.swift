@@ -180,6 +180,11 @@ package struct ClaimQueue: Hashable, Sendable {
       }
   }
 
+  /// Whether somebody claims or presents what is at the place or below it.
+  func concerns(_ place: Place) -> Bool {
+    index.isUsed(place) || presenterIndex.isUsed(place)
+  }
+
   /// Whether a claim that is held or about to be, and of which `counts` holds, keeps somebody from this.
   /// Files that are open do not.
   package func isTaken(_ access: ClaimAccess, where counts: (Claim) -> Bool) -> Bool {
