@@ -13,6 +13,7 @@ internal import SystemPackage
 ///     offline                is there while the device is to stay off the backend
 ///     containers/ID/         the catalog and the content files of a container
 ///     containers-ACCOUNT/    the same of an account that was signed out
+///     snapshots/N/           copies for claims `forUploading`, as long as those last
 package struct StateDirectory: Sendable {
   /// Absolute.
   package let path: String
