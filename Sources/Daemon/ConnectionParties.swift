@@ -5,11 +5,16 @@ internal import Platform
 
 /// Which party of the claim table each connection is, from its first claim or presenter on.
 final class ConnectionParties: Sendable {
+  private let snapshots: Snapshots
+
+  init(_ snapshots: Snapshots) { self.snapshots = snapshots }
+
   struct Member: Sendable {
     /// Of the account that was signed in then.
     let table: ClaimTable
     let party: PartyID
     let presenters: ConnectionPresenters
+    let claims: ConnectionClaims
   }
 
   private let members = Lock<[ObjectIdentifier: Member]>([:])
@@ -32,13 +37,15 @@ final class ConnectionParties: Sendable {
     let presenters = ConnectionPresenters(connection, table, shown: shown, names: names)
     let party = table.join(
       name: Processes.name(of: process), process: process, listener: presenters)
-    let member = Member(table: table, party: party, presenters: presenters)
+    let member = Member(
+      table: table, party: party, presenters: presenters, claims: ConnectionClaims())
     let key = ObjectIdentifier(connection)
     members.withLock { $0[key] = member }
     connection.setSource(presenters)
     connection.onEnd { [self] in
       members.withLock { _ = $0.removeValue(forKey: key) }
       table.leave(party)
+      member.claims.end(snapshots)
     }
     return member
   }

@@ -22,7 +22,8 @@ package final class DaemonService: Sendable {
   let logs: @Sendable (String) -> Logger
   let logger: Logger
   let turn = Lock(())
-  let parties = ConnectionParties()
+  let snapshots: Snapshots
+  let parties: ConnectionParties
   let events = EventHub()
   let newcomers = Newcomers()
   let identityListeners = IdentityListeners()
@@ -36,6 +37,8 @@ package final class DaemonService: Sendable {
   ) {
     self.state = state
     store = AccountStore(state)
+    snapshots = Snapshots(state)
+    parties = ConnectionParties(snapshots)
     self.configuration = configuration
     self.logs = logs
     logger = logs("daemon")
@@ -46,6 +49,7 @@ package final class DaemonService: Sendable {
 
   /// Opens the account that is signed in. An account that cannot be opened is said so in `status`.
   package func start() {
+    snapshots.sweep()
     do throws(ControlError) {
       guard let stored = try store.account() else {
         accountError.withLock { $0 = nil }

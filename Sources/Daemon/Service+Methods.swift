@@ -33,6 +33,10 @@ extension DaemonService {
       try self.answer(request, connection)
       return Nothing()
     }
+    table.add(Methods.CancelClaim.self) { request, connection throws(ControlError) in
+      self.cancel(request, connection)
+      return Nothing()
+    }
     table.add(Methods.ReleaseClaim.self) { request, connection throws(ControlError) in
       try self.release(request, connection)
       return Nothing()

@@ -15,6 +15,7 @@ internal import SystemPackage
 ///     containers/ID/         the catalog and the content files of a container
 ///     containers-ACCOUNT/    the same of an account that was signed out
 ///     mounts/ID/             where a program that asked for a container has it mounted
+///     snapshots/N/           copies for claims `forUploading`, as long as those last
 package struct StateDirectory: Sendable {
   /// Absolute.
   package let path: String

@@ -202,6 +202,11 @@ package final class ClaimTable: Sendable {
     state.withLock { $0.queue.claims[id]?.claimant.party }
   }
 
+  /// How many claims the party holds and waits for.
+  package func claimCount(of party: PartyID) -> Int {
+    state.withLock { $0.queue.counts[party] ?? 0 }
+  }
+
   /// Whether others keep the claim from having its turn. While presenters are asked it has it.
   package func isWaiting(_ id: ClaimID) -> Bool {
     state.withLock { $0.queue.claims[id]?.state == .waiting }
