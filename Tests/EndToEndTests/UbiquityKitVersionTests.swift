@@ -142,6 +142,19 @@ extension EndToEnd {
         """#)
     }
 
+    /// As programs do it: within a coordinated write, which keeps the sync engine from the document.
+    @Test func aConflictIsSettledWithinACoordinatedWrite() async throws {
+      try await withConflict(
+        #"""
+        started=$SECONDS
+        same "$(UBIQUITYFS_STATE=$ROOT/b ubiquityfs coordinate write "$B/note.txt" -- KitScenarios keep-other "$B/note.txt")" done
+        [ $((SECONDS - started)) -lt 30 ]
+        same "$(conflicts b)" 0; same "$(cat "$B/note.txt")" earlier
+        synced b a
+        same "$(conflicts a b)" 00; same "$(cat "$A/note.txt")" earlier; same "$(kinds a)" 'current b '
+        """#)
+    }
+
     /// Of a package the whole is a version.
     @Test func packagesHaveVersions() async throws {
       try await withAccount { account in

@@ -10,7 +10,8 @@ enum VersionScenarios {
     "find-version": { arguments in
       let version = NSFileVersion.version(
         itemAt: ScenarioCommand.url(arguments[0]), forPersistentIdentifier: arguments[1])
-      print(try version.map { try String(contentsOf: $0.url, encoding: .utf8) } ?? "no such version")
+      print(
+        try version.map { try String(contentsOf: $0.url, encoding: .utf8) } ?? "no such version")
     },
     "keep-current": { arguments in
       await ScenarioCommand.printingCode { try keepCurrent(ScenarioCommand.url(arguments[0])) }

@@ -150,7 +150,7 @@ extension ContainerSync {
     async throws(VersionFailure)
   {
     let gone = Set(versions)
-    try await changeVersions(of: number) { record, _ in
+    try await changeVersions(of: number, settles: false) { record, _ in
       let current =
         try record.kind == .file ? record.content?.id : self.currentPackage(record.id)?.id
       if let current, gone.contains(current) { throw VersionFailure.isCurrent }
@@ -167,7 +167,7 @@ extension ContainerSync {
     async throws(VersionFailure)
   {
     let named = Set(versions)
-    try await changeVersions(of: number) { record, _ in
+    try await changeVersions(of: number, settles: false) { record, _ in
       let there = Set(record.conflicts.map(\.id))
       guard isResolved || named.isSubset(of: there) else { throw VersionFailure.notFound }
       var marked = record
@@ -180,8 +180,11 @@ extension ContainerSync {
 
   /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
   /// made from.
+  ///
+  /// `settles`: what this device has not sent yet belongs to it, and it is done when the item here is what
+  /// the log says. Without it nobody is waited for who has a claim on the item: most likely that is who asks.
   private func changeVersions(
-    of number: InodeNumber,
+    of number: InodeNumber, settles: Bool = true,
     _ changes: (ItemRecord, RemoteContainer) async throws -> LogChanges
   ) async throws(VersionFailure) {
     let catalog = coordinator.catalog
@@ -190,8 +193,7 @@ extension ContainerSync {
       guard link.isReachable else { throw VersionFailure.offline }
       let remote = try await link.container()
       for _ in 0..<100 {
-        // What this device has not sent yet belongs to the conflict too.
-        try await sync(timeout: .seconds(60))
+        try await look(settles: settles)
         // Before the record: while a package's changes are made the log may go on.
         let position = try catalog.position()
         guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
@@ -203,7 +205,7 @@ extension ContainerSync {
         }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
-          try await sync(timeout: .seconds(60))
+          try await look(settles: settles)
           return
         }
       }
@@ -215,6 +217,13 @@ extension ContainerSync {
     } catch {
       throw .failed("\(error)")
     }
+  }
+
+  /// Reads the log to its end.
+  private func look(settles: Bool) async throws(SyncFailure) {
+    guard !settles else { return try await sync(timeout: .seconds(60)) }
+    if case .failed(let failure) = await runCycle(freshly: true) { throw failure }
+    await kernelKnows()
   }
 
   private func resolution(

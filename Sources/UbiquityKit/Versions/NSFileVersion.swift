@@ -142,8 +142,9 @@ public final class NSFileVersion: NSObject, Sendable {
 
   /// Gives the document at `url`, this one or any other, this version's content, and returns where it is.
   ///
-  /// It is replaced as a whole, by renaming, and keeps its mode and attributes. Other versions stay. Of
-  /// a package the archive is unpacked, which takes the program `tar`. Throws `CocoaError`:
+  /// The whole content is fetched first, and then takes the place of the document's, which keeps its mode,
+  /// its attributes and its other versions. To be called within a coordinated write, as others could see it
+  /// half done. Of a package the archive is unpacked, which takes the program `tar`. Throws `CocoaError`:
   /// `ubiquitousFileUbiquityServerNotAvailable` when the content is not here and cannot be fetched,
   /// `fileReadNoSuchFile` when the version is gone.
   @discardableResult

@@ -11,6 +11,7 @@ enum VersionReplacement {
     let target = try ItemCalls.path(url)
     if version.isCurrent, version.document.standardizedFileURL == url.standardizedFileURL { return }
     let document = try ItemCalls.path(version.document)
+    let isInContainer = (try? ItemCalls.locate(url, .writing)) != nil
     do throws(Errno) {
       let moving = try place(for: target, url)
       defer { moving.end() }
@@ -20,7 +21,7 @@ enum VersionReplacement {
       } else {
         try copy(source, to: moving.item)
       }
-      try replace(target, with: moving.item)
+      try replace(target, with: moving.item, isInContainer: isInContainer)
     } catch {
       throw UbiquityErrors.cocoa(error, error == .noSpace ? .writing : .reading, at: version.url)
     }
@@ -53,7 +54,9 @@ enum VersionReplacement {
     _ = try file.read(count: 1, at: 0)
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["tar", "--xattrs", "--xattrs-include=user.*", "-x", "-p", "-f", "-", "-C", target.string]
+    process.arguments = [
+      "tar", "--xattrs", "--xattrs-include=user.*", "-x", "-p", "-f", "-", "-C", target.string,
+    ]
     process.standardInput = FileHandle(fileDescriptor: file.descriptor, closeOnDealloc: false)
     process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
@@ -63,25 +66,52 @@ enum VersionReplacement {
     guard process.terminationStatus == 0 else { throw .ioError }
   }
 
-  /// Seen as a whole or not at all. What was there is in `new`'s place then, or gone.
-  private static func replace(_ target: FilePath, with new: FilePath) throws(Errno) {
+  /// A document of a container keeps its identity, and with it the other versions: another one in its place
+  /// would have none. So its content is changed, from what is here already as a whole.
+  private static func replace(_ target: FilePath, with new: FilePath, isInContainer: Bool)
+    throws(Errno)
+  {
     let parent = target.removingLastComponent()
-    if let there = try? target.status() {
-      if there.st_mode & S_IFMT != S_IFLNK {
-        for name in try target.attributeNames()
-        where name.hasPrefix("user.") && !name.hasPrefix("user.ubiquity.") {
-          if let value = try target.attribute(name) { try new.setAttribute(name, value) }
-        }
-        try new.setMode(there.st_mode & 0o7777)
-      }
-      if there.st_mode & S_IFMT == S_IFDIR {
-        try new.exchange(with: target)
-      } else {
-        try new.rename(to: target)
-      }
-    } else {
-      try new.rename(to: target)
+    guard let there = try? target.status() else {
+      try new.renameExclusively(to: target)
+      return try (parent.isEmpty ? FilePath(".") : parent).synchronizeDirectory()
     }
-    try (parent.isEmpty ? FilePath(".") : parent).synchronizeDirectory()
+    let isDirectory = there.st_mode & S_IFMT == S_IFDIR
+    guard isDirectory == (try new.status().st_mode & S_IFMT == S_IFDIR) else {
+      throw isDirectory ? .isDirectory : .notDirectory
+    }
+    if isDirectory {
+      try fill(target, with: new)
+    } else if isInContainer {
+      try overwrite(target, with: new)
+    } else {
+      try new.setMode(there.st_mode & 0o7777)
+      try new.rename(to: target)
+      try (parent.isEmpty ? FilePath(".") : parent).synchronizeDirectory()
+    }
+  }
+
+  private static func overwrite(_ target: FilePath, with new: FilePath) throws(Errno) {
+    let from = try new.open(O_RDONLY)
+    let size = UInt64(try from.status().st_size)
+    let to = try target.open(O_WRONLY | O_TRUNC)
+    var offset: UInt64 = 0
+    while offset < size {
+      let bytes = try from.read(count: Int(min(size - offset, 1 << 20)), at: offset)
+      guard !bytes.isEmpty else { throw .ioError }
+      try to.write(bytes, at: offset)
+      offset += UInt64(bytes.count)
+    }
+    try to.synchronize()
+  }
+
+  /// What is in a package goes, and what is in the other one comes. No device sees the middle: the package
+  /// is sent when it has been left alone for a moment, or the claim on it is over.
+  private static func fill(_ target: FilePath, with new: FilePath) throws(Errno) {
+    let old = FilePath(new.string + ".old")
+    try old.makeDirectory()
+    for name in try target.names() { try target.appending(name).rename(to: old.appending(name)) }
+    for name in try new.names() { try new.appending(name).rename(to: target.appending(name)) }
+    try target.synchronizeDirectory()
   }
 }
