@@ -110,7 +110,8 @@ let package = Package(
       name: "DaemonClient", dependencies: ["ControlProtocol", "Platform", system],
       swiftSettings: settings),
     .target(
-      name: "UbiquityKit", dependencies: ["ControlProtocol", "DaemonClient", "Platform", system],
+      name: "UbiquityKit",
+      dependencies: ["CLinux", "ControlProtocol", "DaemonClient", "Platform", system],
       swiftSettings: settings),
     .target(
       name: "Daemon",

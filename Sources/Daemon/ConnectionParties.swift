@@ -119,6 +119,8 @@ final class ConnectionPresenters: PresenterListening {
 
 extension DaemonService {
   private static let maximumPresenters = 10_000
+  /// Characters of what a presenter says.
+  private static let maximumReason = 1000
 
   func present(
     _ request: PresentRequest, _ connection: ClientConnection
@@ -153,6 +155,10 @@ extension DaemonService {
       throw ControlError(
         .notFound, "question \(request.question) is answered, or is waited for no longer")
     }
-    table.answer(question)
+    if let error = request.error {
+      table.refuse(question, because: String(error.prefix(Self.maximumReason)))
+    } else {
+      table.answer(question)
+    }
   }
 }

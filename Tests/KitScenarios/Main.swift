@@ -8,7 +8,9 @@ enum ScenarioCommand {
   typealias Scenario = @Sendable ([String]) async throws -> Void
 
   /// Every scenario by name; one file each for what belongs together.
-  static let scenarios: [String: Scenario] = [:]
+  static let scenarios: [String: Scenario] = [
+    CoordinatorScenarios.all, PresenterScenarios.all,
+  ].reduce(into: [:]) { $0.merge($1) { first, _ in first } }
 
   static func main() async {
     let arguments = CommandLine.arguments.dropFirst()
