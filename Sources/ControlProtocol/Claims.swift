@@ -95,8 +95,13 @@ package struct PresenterAsked: Codable, Sendable {
 
 package struct PresenterAnswer: Codable, Sendable {
   package var question: UInt64
+  /// Why it could not be done: the claim that waits for the answer then fails.
+  package var error: String?
 
-  package init(question: UInt64) { self.question = question }
+  package init(question: UInt64, error: String? = nil) {
+    self.question = question
+    self.error = error
+  }
 }
 
 /// What a presenter is told after it has happened.

@@ -61,6 +61,8 @@ extension DaemonService {
   }
 
   private static let maximumPresenters = 10_000
+  /// Characters of what a presenter says.
+  private static let maximumReason = 1000
 
   func present(
     _ request: PresentRequest, _ connection: ClientConnection
@@ -97,6 +99,10 @@ extension DaemonService {
       throw ControlError(
         .notFound, "question \(request.question) is answered, or is waited for no longer")
     }
-    table.answer(question)
+    if let error = request.error {
+      table.refuse(question, because: String(error.prefix(Self.maximumReason)))
+    } else {
+      table.answer(question)
+    }
   }
 }

@@ -94,6 +94,10 @@ final class PendingClaim: Sendable {
         return true
       }
       if isWanted { given(paths) }
+    case .failure(.refused(let name, let reason)):
+      give(
+        .failure(
+          ControlError(.failed, "\(name) has the item and could not let go of it: \(reason)")))
     case .failure(.cancelled): give(.failure(ControlError(.failed, "the claim was given up")))
     case .failure(.deadlock(let names)):
       give(
@@ -168,7 +172,9 @@ final class ConnectionClaims: Sendable {
   /// Removes the claim's copies; false when it has none.
   @discardableResult
   func end(_ claim: ClaimID, _ snapshots: Snapshots) -> Bool {
-    guard let copies = state.withLock({ $0.copies.removeValue(forKey: claim) }) else { return false }
+    guard let copies = state.withLock({ $0.copies.removeValue(forKey: claim) }) else {
+      return false
+    }
     for copy in copies { snapshots.remove(copy) }
     return true
   }

@@ -9,6 +9,8 @@ package enum ClaimFailure: Error, Hashable, Sendable {
   case deadlock([String])
   /// It was given up before its turn came.
   case cancelled
+  /// A presenter could not do what it was asked. The name of its program, and why.
+  case refused(by: String, String)
 }
 
 /// What a party hears of its presenters. Called one after the other, with no lock held; must not block.
@@ -35,6 +37,8 @@ package final class ClaimTable: Sendable {
     /// 0 where there is no process that speaks for it.
     let process: Int32
     let listener: (any PresenterListening)?
+    /// Presenters that cannot do what they are asked are passed over.
+    var insists = false
   }
 
   package typealias Completion = @Sendable (ClaimID, Result<[ClaimPath], ClaimFailure>) -> Void
@@ -96,13 +100,16 @@ package final class ClaimTable: Sendable {
 
   // MARK: Parties
 
-  /// `process`: whose opens, and whose descendants', are the party's own.
+  /// `process`: whose opens, and whose descendants', are the party's own. `insists`: no presenter can keep
+  /// it from what it claims, as what another device did has happened already.
   package func join(
-    name: String, process: Int32 = -1, listener: (any PresenterListening)? = nil
+    name: String, process: Int32 = -1, listener: (any PresenterListening)? = nil,
+    insists: Bool = false
   ) -> PartyID {
     state.withLock { state in
       let id = PartyID(state.next())
-      state.parties[id] = Party(name: name, process: process, listener: listener)
+      state.parties[id] = Party(
+        name: name, process: process, listener: listener, insists: insists)
       return id
     }
   }
@@ -289,6 +296,23 @@ package final class ClaimTable: Sendable {
 
   package func answer(_ question: Question) {
     change { $0.queue.answered(question) }
+  }
+
+  /// A presenter could not do what it was asked: the claim is not given, and those that let go for it take
+  /// up again.
+  package func refuse(_ question: Question, because reason: String) {
+    change { state in
+      guard state.queue.questions.contains(question),
+        let claimant = state.queue.claims[question.claim]?.claimant
+      else { return [] }
+      if state.parties[claimant.party]?.insists == true { return state.queue.answered(question) }
+      let party = state.queue.presenters[question.presenter].flatMap { state.parties[$0.party] }
+      if let completion = state.completions.removeValue(forKey: question.claim) {
+        let failure = ClaimFailure.refused(by: party?.name ?? "a presenter", reason)
+        state.pending.append { completion(question.claim, .failure(failure)) }
+      }
+      return state.queue.release(question.claim)
+    }
   }
 
   // MARK: Doing what follows

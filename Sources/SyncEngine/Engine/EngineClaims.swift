@@ -17,7 +17,7 @@ final class EngineClaims: Sendable {
 
   init(_ table: ClaimTable, name: String) {
     self.table = table
-    party = table.join(name: name)
+    party = table.join(name: name, insists: true)
   }
 
   var claimant: ClaimantID { ClaimantID(party) }

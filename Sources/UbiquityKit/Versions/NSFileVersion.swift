@@ -32,6 +32,18 @@ public final class NSFileVersion: NSObject, Sendable {
     resolved = Lock(facts.isResolved)
   }
 
+  /// What a presenter is told of, which may be gone by now.
+  convenience init(told identifier: String, of url: URL) {
+    let store = try? VersionStore(url)
+    let found = ([store?.current].compactMap(\.self) + (store?.others ?? []))
+      .first { $0.identifier == identifier }
+    self.init(
+      found
+        ?? VersionFacts(
+          document: url, item: nil, identifier: identifier, url: url, isCurrent: false,
+          isConflict: true, isResolved: true, device: nil, modified: nil, hasLocalContents: false))
+  }
+
   // MARK: Finding
 
   /// The version that the document itself shows; nil when nothing is there. A document that is in no

@@ -1,0 +1,212 @@
+import Testing
+
+/// The coordination half of UbiquityKit, in programs of their own (`Tests/KitScenarios`) on real mounts. Source:
+/// Apple's documentation of `NSFileCoordinator` and `NSFilePresenter`.
+extension EndToEnd {
+  @Suite struct UbiquityKitCoordinationTests {
+    /// kit DEVICE SCENARIO...: a scenario as a program of that device. `background` has it held by the pipe 6.
+    static let prelude = #"""
+      kit() { local device=$1; shift; UBIQUITYFS_STATE=$ROOT/$device KitScenarios "$@"; }
+      starts() { # NAME WORD DEVICE SCENARIO...: in the background until `ends NAME`; what it says is in $ROOT/NAME
+        local name=$1 word=$2; shift 2
+        rm -f "$ROOT/$name" "$ROOT/$name.in"; mkfifo "$ROOT/$name.in"
+        kit "$@" < "$ROOT/$name.in" > "$ROOT/$name" 2>&1 & eval "pid_$name=$!"
+        eval "exec {input_$name}> \"\$ROOT/\$name.in\""
+        until_true 30 grep -qs "$word" "$ROOT/$name" || { cat "$ROOT/$name" >&2; return 1; }
+      }
+      ends() { # NAME: fails if the scenario did
+        eval "exec {input_$1}>&-"
+        local process; eval "process=\$pid_$1"
+        wait $process || { cat "$ROOT/$1" >&2; return 1; }
+      }
+      not_mounted() { ! grep -qF " $1 " /proc/self/mounts; }
+      heard() { tail -n +2 "$ROOT/$1" | tr '\n' ';'; }
+
+      """#
+
+    /// Every form and option, what is not there, what is in no container, errors that accessors throw.
+    @Test func everyFormHoldsAClaim() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            kit a coordinate "$A" "$WORK/outside"
+            same "$(cat "$A/moved")" two
+            mkdir "$A/dir"; echo 1 > "$A/dir/file"
+            kit a coordinate-nested "$A/dir"
+            kit a coordinate-batches "$A/dir"
+            echo 0 > "$A/count"; kit a coordinate-tasks "$A/count"
+            same "$(cat "$A/count")" 40
+            # Nothing is held any more.
+            on a coordinate write "$A" --no-wait -- true
+            """#)
+      }
+    }
+
+    /// Readers share, a writer is alone, among programs of either kind; the claim ends with the program.
+    @Test func programsTakeTurns() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            echo 1 > "$A/file"
+            starts one holding a coordinate-hold read "$A/file"
+            starts two holding a coordinate-hold read "$A/file"
+            exits 5 on a coordinate write "$A/file" --no-wait -- true
+            ends one; ends two
+            starts one holding a coordinate-hold write "$A/file"
+            exits 5 on a coordinate read "$A/file" --no-wait -- true
+            starts two waiting a coordinate-wait "$A/file"
+            sleep 0.5; not grep given "$ROOT/two"
+            kill -9 $pid_one; wait $pid_one || true
+            until_true 20 grep -qx "given $A/file" "$ROOT/two"
+            ends two
+            # Within a `coordinate` of the command line a program has part in its claim.
+            on a coordinate write "$A/file" -- env UBIQUITYFS_STATE="$ROOT/a" KitScenarios coordinate-wait "$A/file"
+            """#)
+      }
+    }
+
+    /// "The URL that the accessor gets may differ from the one that was asked for."
+    @Test func theAccessorGetsWhereTheItemIs() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            mkdir "$A/old"; echo 1 > "$A/old/file"
+            starts one holding a coordinate-hold write "$A/old"
+            starts two waiting a coordinate-wait "$A/old/file"
+            sleep 0.5; mv "$A/old" "$A/new"
+            ends one
+            until_true 20 grep -qx "given $A/new/file" "$ROOT/two"
+            ends two
+            # By a link to the mount the URL stays as it was written.
+            ln -s "$A" "$WORK/link"
+            kit a coordinate-wait "$WORK/link/new/file" | grep -qx "given $WORK/link/new/file"
+            """#)
+      }
+    }
+
+    /// `cancel()`, and a task's end: NSUserCancelledError, and the claim is not held by anybody after that.
+    @Test func waitingIsGivenUp() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            echo 1 > "$A/file"
+            starts one holding a coordinate-hold write "$A/file"
+            kit a coordinate-cancel "$A/file"
+            ends one
+            on a coordinate write "$A/file" --no-wait -- true
+            """#)
+      }
+    }
+
+    /// NSUbiquitousFileUnavailableError for what is not here and cannot be fetched; online it is fetched first.
+    @Test func whatIsNotHereIsFetchedOrUnavailable() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            echo content > "$A/file"; synced a; until_true 20 evicts "$A/file"
+            on a offline on
+            kit a coordinate-error "$A/file" | tee /dev/stderr | grep -q '^4353 .*offline'
+            same "$(kit a coordinate-error "$A/missing" | cut -d ' ' -f 1)" 260
+            on a offline off
+            same "$(kit a coordinate-error "$A/file")" '0 '
+            same "$(attribute downloadingStatus "$A/file")" current
+            """#)
+      }
+    }
+
+    /// What a presenter is asked by whom, in order; what it saves is what the reader reads.
+    @Test func presentersAreAsked() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            echo 1 > "$A/file"
+            kit a present-own "$A/file"
+            starts one presenting a present "$A/file" saved
+            same "$(on a coordinate read "$A/file" --timeout 20 -- cat "$A/file")" saved
+            until_true 10 grep -q reacquire "$ROOT/one"
+            heard one | grep -q '^relinquishToReader;saveChanges;.*reacquire;'
+            on a coordinate write "$A/file" --for deleting --timeout 20 -- rm "$A/file"
+            until_true 10 grep -q accommodateDeletion "$ROOT/one"
+            ends one
+            mkdir "$A/dir"; echo 1 > "$A/dir/inner"
+            starts one presenting a present "$A/dir"
+            on a coordinate write "$A/dir/inner" --for deleting --no-wait -- rm "$A/dir/inner"
+            until_true 10 grep -qx 'accommodateSubitemDeletion inner' "$ROOT/one"
+            ends one
+            echo 2 > "$A/dir/other"; on a sync --wait
+            starts one presenting a present "$A/dir/other"
+            until_true 10 on a evict "$A/dir/other"
+            grep -q accommodateEviction "$ROOT/one"
+            ends one
+            """#)
+      }
+    }
+
+    /// Another device's change is asked for as a program's is, and its removal too.
+    @Test func otherDevicesAsk() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + #"""
+            echo 1 > "$A/file"; synced a b
+            starts one presenting a present "$A/file"
+            echo 2 > "$B/file"; synced b a
+            same "$(cat "$A/file")" 2
+            until_true 10 grep -q reacquire "$ROOT/one"
+            grep -q relinquishToWriter "$ROOT/one"
+            rm "$B/file"; synced b a
+            until_true 10 grep -q accommodateDeletion "$ROOT/one"
+            ends one
+            """#)
+      }
+    }
+
+    /// One that cannot save, or make room, makes the claim fail, with its reason; another device's change goes on.
+    @Test func onesThatCannotAreHeard() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + #"""
+            echo 1 > "$A/file"; synced a b
+            starts one presenting a present-refusing "$A/file" 'the disk is full'
+            refused 'KitScenarios.*the disk is full' on a coordinate read "$A/file" -- true
+            kit a coordinate-error "$A/file" | grep -q '^256 .*the disk is full'
+            refused 'the disk is full' on a coordinate write "$A/file" --for deleting -- rm "$A/file"
+            refused 'in use' on a evict "$A/file"
+            # Without saving it has nothing to say.
+            on a coordinate write "$A/file" --timeout 20 -- true
+            rm "$B/file"; synced b a
+            not test -e "$A/file"
+            ends one
+            """#)
+      }
+    }
+
+    /// Presenters are known to the next daemon too, and told that something may have changed.
+    @Test func presentersOutliveTheDaemon() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            echo 1 > "$A/file"
+            starts one presenting a present "$A/file"
+            kill -TERM $(on a status --json | grep -o '"pid":[0-9]*' | cut -d : -f 2)
+            until_true 30 not_mounted "$A_MOUNT"
+            on a mount "$CONTAINER" "$A_MOUNT"
+            until_true 30 grep -q didChange "$ROOT/one"
+            on a coordinate write "$A/file" --timeout 20 -- true
+            until_true 10 grep -q relinquishToWriter "$ROOT/one"
+            ends one
+            """#)
+      }
+    }
+  }
+}
