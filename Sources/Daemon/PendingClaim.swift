@@ -168,7 +168,9 @@ final class ConnectionClaims: Sendable {
   /// Removes the claim's copies; false when it has none.
   @discardableResult
   func end(_ claim: ClaimID, _ snapshots: Snapshots) -> Bool {
-    guard let copies = state.withLock({ $0.copies.removeValue(forKey: claim) }) else { return false }
+    guard let copies = state.withLock({ $0.copies.removeValue(forKey: claim) }) else {
+      return false
+    }
     for copy in copies { snapshots.remove(copy) }
     return true
   }
