@@ -251,6 +251,7 @@ extension EndToEnd {
             same "$(find "$B_MOUNT" "$WORK" -name '.moving*')" ''
             on b sync --wait --confirm-deletions >&2; synced a
             [ ! -e "$A/note" ]; [ ! -e "$A/tree" ]
+            same "$(kit a move-async in note "$A/again")$(kit a move-async out "$A/again" back)" donedone; cmp back was
             """#, timeout: 240)
       }
     }

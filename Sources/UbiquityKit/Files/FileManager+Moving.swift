@@ -35,6 +35,18 @@ extension FileManager {
       try ItemMoving.out(url, destinationURL)
     }
   }
+
+  /// `setUbiquitous(true, itemAt:destinationURL:)` without blocking the caller's thread. It goes on when the
+  /// task is cancelled.
+  public func moveItem(at url: URL, intoContainerAt destinationURL: URL) async throws {
+    try await ItemCalls.onThread { try ItemMoving.into(url, destinationURL) }
+  }
+
+  /// `setUbiquitous(false, itemAt:destinationURL:)` without blocking the caller's thread. It goes on when the
+  /// task is cancelled.
+  public func moveItem(at url: URL, outOfContainerTo destinationURL: URL) async throws {
+    try await ItemCalls.onThread { try ItemMoving.out(url, destinationURL) }
+  }
 }
 
 private enum ItemMoving {
