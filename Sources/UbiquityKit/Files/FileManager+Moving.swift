@@ -66,10 +66,11 @@ private enum ItemMoving {
       throw UbiquityErrors.cocoa(Errno.permissionDenied, .writing, at: url)
     }
     let moving = try doing(destination) { () throws(Errno) in
-      try MovingPlace(mountpoint: mountpoint)
+      try MovingPlace(in: mountpoint)
     }
     defer { moving.end() }
     let copy = try copy(source, to: moving.item, url)
+    FaultPoint.reach("kit.in.ready")
     try ItemCalls.withClaim(on: [place], options: [], at: destination) { () throws(CocoaError) in
       try checkUnchanged(copy, url)
       try doing(destination) { () throws(Errno) in
@@ -77,6 +78,7 @@ private enum ItemMoving {
         try target.removingLastComponent().orHere.synchronizeDirectory()
       }
     }
+    FaultPoint.reach("kit.in.placed")
     try doing(url) { () throws(Errno) in try source.removeTree() }
   }
 
@@ -95,21 +97,25 @@ private enum ItemMoving {
     let target = try path(destination, mustBeThere: false)
     // The most of it before others have to wait.
     try Downloads.bring(url)
-    let ready = target.removingLastComponent().orHere.appending(
-      ".moving-\(UUID().uuidString)")
-    defer { try? ready.removeTree() }
+    let ready = try doing(destination) { () throws(Errno) in
+      try MovingPlace(in: target.removingLastComponent().orHere)
+    }
+    defer { ready.end() }
     let mountpoint = FilePath(String(decoding: item.mountpoint.bytes, as: UTF8.self))
     try ItemCalls.withClaim(on: [item], options: ["forMoving"], at: url) { () throws(CocoaError) in
       try Downloads.bring(url)
-      let copy = try copy(source, to: ready, url)
-      let moving = try doing(url) { () throws(Errno) in try MovingPlace(mountpoint: mountpoint) }
+      let copy = try copy(source, to: ready.item, url)
+      let moving = try doing(url) { () throws(Errno) in try MovingPlace(in: mountpoint) }
       defer { moving.end() }
       try checkUnchanged(copy, url)
+      FaultPoint.reach("kit.out.ready")
       try doing(destination) { () throws(Errno) in
-        try ready.renameExclusively(to: target)
+        try ready.item.renameExclusively(to: target)
         try target.removingLastComponent().orHere.synchronizeDirectory()
       }
+      FaultPoint.reach("kit.out.placed")
       try doing(url) { () throws(Errno) in try source.rename(to: moving.item) }
+      FaultPoint.reach("kit.out.gone")
     }
   }
 
