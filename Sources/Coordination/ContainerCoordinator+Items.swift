@@ -175,7 +175,8 @@ extension ContainerCoordinator {
       percentDownloaded: percentDownloaded(inode),
       percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
       downloadingError: transfer.downloadingError,
-      uploadingError: transfer.uploadingError,
+      uploadingError: transfer.uploadingError
+        ?? (isDirty && !isUploaded && !inode.isExcluded ? transfer.stoppedBy : nil),
       version: inode.version?.description ?? "",
       itemIdentifier: inode.item.description,
       container: container.description)
