@@ -25,6 +25,7 @@ package final class DaemonService: Sendable {
   let parties = ConnectionParties()
   let events = EventHub()
   let newcomers = Newcomers()
+  let queries = QueryRegistry()
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
