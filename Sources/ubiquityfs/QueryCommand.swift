@@ -30,7 +30,9 @@ struct QueryCommand: ParsableCommand {
   @OptionGroup var options: GlobalOptions
 
   func validate() throws {
-    guard !predicate.isEmpty else { throw ValidationError("Missing expected argument '<predicate>'") }
+    guard !predicate.isEmpty else {
+      throw ValidationError("Missing expected argument '<predicate>'")
+    }
     _ = try scopes()
   }
 
@@ -79,13 +81,9 @@ struct QueryCommand: ParsableCommand {
     let show = QueryPrinter(isJSON: options.json, isMarked: watch)
     _ = try client.call(Methods.StartQuery.self, request, onNotification: show.notified)
     if watch { try client.listen(onNotification: show.notified) }
-    do throws(ControlError) {
-      try client.listen { (name, line) throws(ControlError) in
-        try show.notified(name, line)
-        if show.isGathered { throw ControlError(.done, "") }
-      }
-    } catch {
-      guard error.status == .done else { throw error }
+    try client.listen { (name, line) throws(ControlError) -> Bool in
+      try show.notified(name, line)
+      return show.isGathered
     }
   }
 }
