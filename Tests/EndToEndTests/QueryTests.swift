@@ -201,5 +201,94 @@ extension EndToEnd {
             """#)
       }
     }
+
+    // MARK: Programs on UbiquityKit
+
+    /// `program NAME`: a scenario of `KitScenarios` into `$ROOT/lines`, until `finish`.
+    static let programs =
+      queries + #"""
+        program() {
+          : > "$ROOT/lines"; rm -f "$ROOT/end"
+          UBIQUITYFS_STATE=$ROOT/a KitScenarios "$1" "$ROOT/end" > "$ROOT/lines" 2> "$ROOT/said" &
+          scenario=$!
+        }
+        finish() {
+          touch "$ROOT/end"; wait "$scenario" || { cat "$ROOT/said" >&2; return 1; }
+        }
+
+        """#
+
+    @Test func aProgramHearsOfDocuments() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.programs + #"""
+            echo 1 > "$A/a.txt"; echo 1 > "$A/b.txt"; echo 1 > "$A/c.md"; echo 1 > "$A_MOUNT/d.txt"; synced a b
+            program query-notes
+            seen 'started 0 '; seen 'finished 2 a.txt b.txt'
+            echo 1 > "$B/theirs.txt"; synced b; seen '+ theirs.txt'
+            mv "$B/a.txt" "$B/z.txt"; synced b; seen '~ z.txt'
+            rm "$A/b.txt"; seen '- b.txt'
+            finish; not has 'not on the main queue'
+            """#)
+      }
+    }
+
+    @Test func aListShowsWhatIsNotHere() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.programs + #"""
+            echo 1 > "$A/b"; echo 1 > "$A/a"; synced a
+            program query-list
+            seen 'shown a b'
+            echo 1 > "$B/aa"; synced b; seen 'shown a aa(cloud) b'
+            cat "$A/aa" >&2; seen 'shown a aa b'
+            until_true 20 evicts "$A/b"; seen 'shown a aa b(cloud)'
+            finish
+            """#)
+      }
+    }
+
+    @Test func aProgramOutlivesTheDaemon() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.programs + #"""
+            echo 1 > "$A/a.txt"; echo 1 > "$A/b.txt"; synced a
+            program query-stream
+            seen 'gathered + a.txt new' || seen 'gathering + a.txt new'; seen 'count 2'
+            on a unmount "$A_MOUNT"; seen 'count 0'
+            kill "$(on a status --json | grep -o '"pid":[0-9]*' | cut -d : -f 2)"
+            on a mount "$CONTAINER" "$A_MOUNT"
+            seen 'update + a.txt new'; until_true 20 eval '[ "$(lines | tail -n 1)" = "count 2" ]'
+            mv "$A/a.txt" "$A/c.txt"; seen 'update ~ c.txt known'
+            finish
+            """#)
+      }
+    }
+
+    @Test func attributesAreOfAppleTypes() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          mkdir "$A/d"; printf 123456 > "$A/d/a b.txt"; synced a
+          UBIQUITYFS_STATE=$ROOT/a KitScenarios query-values "$A/d"
+          """)
+      }
+    }
+
+    @Test func resultsStayWhileUpdatesAreDisabled() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo 1 > "$A/before.txt"; UBIQUITYFS_STATE=$ROOT/a KitScenarios query-paused "$A"
+          """)
+      }
+    }
   }
 }

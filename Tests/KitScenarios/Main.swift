@@ -8,7 +8,7 @@ enum ScenarioCommand {
   typealias Scenario = @Sendable ([String]) async throws -> Void
 
   /// Every scenario by name; one file each for what belongs together.
-  static let scenarios: [String: Scenario] = [:]
+  static let scenarios: [String: Scenario] = QueryScenarios.all
 
   static func main() async {
     let arguments = CommandLine.arguments.dropFirst()

@@ -40,7 +40,8 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     for (index, argument) in arguments.enumerated() {
       guard let value = Self.argument(argument) else {
         throw FormatError(
-          description: "argument \(index + 1) of the predicate “\(format)” is of a type that it cannot have",
+          description:
+            "argument \(index + 1) of the predicate “\(format)” is of a type that it cannot have",
           offset: 0)
       }
       converted.append(value)

@@ -34,6 +34,8 @@ open class NSMetadataItem: NSObject, @unchecked Sendable {
         domain: NSCocoaErrorDomain, code: attribute == .downloadingError ? 4353 : 4355,
         userInfo: [NSLocalizedDescriptionKey: text])
     case (_, .text(let text)): return text
+    case (.percentDownloaded, .integer(let value)), (.percentUploaded, .integer(let value)):
+      return NSNumber(value: Double(value))
     case (_, .integer(let value)): return NSNumber(value: value)
     case (_, .number(let value)): return NSNumber(value: value)
     case (_, .flag(let value)): return NSNumber(value: value)
