@@ -237,7 +237,9 @@ private final class PendingClaim: Sendable {
     case .success(let paths): given(paths)
     case .failure(.cancelled): give(.failure(ControlError(.failed, "the claim was given up")))
     case .failure(.refused(let name, let reason)):
-      give(.failure(ControlError(.failed, "\(name) has the item and could not let go of it: \(reason)")))
+      give(
+        .failure(
+          ControlError(.failed, "\(name) has the item and could not let go of it: \(reason)")))
     case .failure(.deadlock(let names)):
       give(
         .failure(

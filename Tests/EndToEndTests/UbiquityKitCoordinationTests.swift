@@ -8,10 +8,13 @@ extension EndToEnd {
     static let prelude = #"""
       kit() { local device=$1; shift; UBIQUITYFS_STATE=$ROOT/$device KitScenarios "$@"; }
       starts() { # NAME WORD DEVICE SCENARIO...: in the background until `ends NAME`; what it says is in $ROOT/NAME
-        local name=$1 word=$2; shift 2
+        local name=$1 word=$2 device=$3; shift 3
         rm -f "$ROOT/$name" "$ROOT/$name.in"; mkfifo "$ROOT/$name.in"
-        kit "$@" < "$ROOT/$name.in" > "$ROOT/$name" 2>&1 & eval "pid_$name=$!"
-        eval "exec {input_$name}> \"\$ROOT/\$name.in\""
+        ( # Not with the others' inputs open, which would then never end.
+          local input; for input in ${inputs:-}; do eval "exec $input>&-"; done
+          UBIQUITYFS_STATE=$ROOT/$device exec KitScenarios "$@" < "$ROOT/$name.in" > "$ROOT/$name" 2>&1
+        ) & eval "pid_$name=$!"
+        eval "exec {input_$name}> \"\$ROOT/\$name.in\"; inputs=\"\${inputs:-} \$input_$name\""
         until_true 30 grep -qs "$word" "$ROOT/$name" || { cat "$ROOT/$name" >&2; return 1; }
       }
       ends() { # NAME: fails if the scenario did

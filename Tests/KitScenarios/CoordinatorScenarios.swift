@@ -78,7 +78,8 @@ enum CoordinatorScenarios {
     var ran = false
     let missing = directory.appendingPathComponent("missing")
     coordinator.coordinate(readingItemAt: missing, error: &error) { _ in ran = true }
-    try expect(error?.domain == NSCocoaErrorDomain && error?.code == 260, "\(String(describing: error))")
+    try expect(
+      error?.domain == NSCocoaErrorDomain && error?.code == 260, "\(String(describing: error))")
     error = nil
     coordinator.coordinate(
       writingItemAt: missing.appendingPathComponent("below"), error: &error
@@ -89,7 +90,9 @@ enum CoordinatorScenarios {
     let outside = try url(arguments, 1)
     let text = try coordinator.coordinate(writingItemAt: outside) { url in
       try Data("outside".utf8).write(to: url)
-      return try coordinator.coordinate(readingItemAt: url) { try String(contentsOf: $0, encoding: .utf8) }
+      return try coordinator.coordinate(readingItemAt: url) {
+        try String(contentsOf: $0, encoding: .utf8)
+      }
     }
     try expect(text == "outside")
   }
@@ -116,7 +119,7 @@ enum CoordinatorScenarios {
     let given = DispatchSemaphore(value: 0)
     try coordinator.coordinate(writingItemAt: file) { _ in
       Thread.detachNewThread {
-        try? other.coordinate(writingItemAt: file) { _ in given.signal() }
+        _ = try? other.coordinate(writingItemAt: file) { _ in given.signal() }
       }
       try expect(given.wait(timeout: .now() + 30) == .success, "one purpose waited for itself")
     }
@@ -201,7 +204,7 @@ enum CoordinatorScenarios {
     let other = NSFileCoordinator()
     let waiting = Task.detached { try await other.coordinate(writingItemAt: files[2]) { _ in } }
     try await Task.sleep(for: .milliseconds(300))
-    try coordinator.coordinate(writingItemAt: files[2]) { _ in }
+    try await coordinator.coordinate(writingItemAt: files[2]) { _ in }
     other.cancel()
     do {
       try await waiting.value

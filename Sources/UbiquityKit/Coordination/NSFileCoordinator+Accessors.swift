@@ -25,7 +25,8 @@ extension NSFileCoordinator {
     writingItemAt writingURL: URL, options writingOptions: WritingOptions = [],
     error outError: NSErrorPointer, byAccessor readerWriter: (URL, URL) -> Void
   ) {
-    perform([.reading(readingURL, readingOptions), .writing(writingURL, writingOptions)], outError) {
+    perform([.reading(readingURL, readingOptions), .writing(writingURL, writingOptions)], outError)
+    {
       readerWriter($0[0], $0[1])
     }
   }

@@ -27,7 +27,10 @@ public final class NSFileVersion: Sendable {
   public var isConflict: Bool { listed?.isConflict ?? false }
   /// When it was saved.
   public var modificationDate: Date? {
-    listed.flatMap { try? Date($0.modified, strategy: .iso8601.year().month().day().time(includingFractionalSeconds: true)) }
+    listed.flatMap {
+      try? Date(
+        $0.modified, strategy: .iso8601.year().month().day().time(includingFractionalSeconds: true))
+    }
   }
 
   /// Whether somebody has dealt with the conflict.

@@ -98,7 +98,8 @@ final class PresenterEntry: Sendable {
     guard let connection = state.withLock({ $0.connection }) else { return }
     let text = error.map { ($0 as NSError).localizedDescription }
     connection.call(
-      Methods.AnswerPresenter.self, PresenterAnswer(question: question, error: text)) { _ in }
+      Methods.AnswerPresenter.self, PresenterAnswer(question: question, error: text)
+    ) { _ in }
   }
 
   // MARK: Calling

@@ -189,7 +189,8 @@ final class PresenterRegistry: Sendable {
   private func refuse(_ notice: Notice) {
     guard case .asked(let asked) = notice else { return }
     Service.shared.existing?.call(
-      Methods.AnswerPresenter.self, PresenterAnswer(question: asked.question)) { _ in }
+      Methods.AnswerPresenter.self, PresenterAnswer(question: asked.question)
+    ) { _ in }
   }
 
   private func pass(_ notice: Notice, to entry: PresenterEntry) {
