@@ -8,7 +8,7 @@ final class Editor {
 
   init(_ note: Note) { self.note = note }
 
-  static let help = """
+  nonisolated static let help = """
     show            the note
     append TEXT     a line more
     edit N TEXT     another line N

@@ -6,7 +6,7 @@ import UbiquityKit
 enum NotesExample {
   static func main() async {
     guard let path = CommandLine.arguments.dropFirst().first else {
-      print("usage: notes-example FILE\n\(await Editor.help)")
+      print("usage: notes-example FILE\n\(Editor.help)")
       exit(2)
     }
     let isClosed = await edit(URL(fileURLWithPath: path))

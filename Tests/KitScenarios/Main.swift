@@ -9,7 +9,7 @@ enum ScenarioCommand {
 
   /// Every scenario by name; one file each for what belongs together.
   static let scenarios: [String: Scenario] = [
-    CoordinatorScenarios.all, PresenterScenarios.all,
+    CoordinatorScenarios.all, PresenterScenarios.all, DocumentScenarios.all,
   ].reduce(into: [:]) { $0.merge($1) { first, _ in first } }
 
   static func main() async {
