@@ -111,7 +111,8 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "UbiquityKit",
-      dependencies: ["CLinux", "ControlProtocol", "DaemonClient", "Platform", system],
+      dependencies: ["ControlProtocol", "DaemonClient", "Platform", "CLinux", system],
+      exclude: ["UbiquityKit.docc"],
       swiftSettings: settings),
     .target(
       name: "Daemon",

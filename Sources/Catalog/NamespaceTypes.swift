@@ -37,6 +37,8 @@ package struct RenameOutcome: Sendable {
   /// What had the new name: after losing it (`isOrphan` when that was its last), or, exchanged,
   /// under the old name.
   package let replaced: Inode?
+  /// The moved file stands for the item of the one that it replaced from now on.
+  package var isHeir = false
 }
 
 /// The attributes to change; nil leaves one as it is.

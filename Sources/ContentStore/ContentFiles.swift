@@ -140,6 +140,16 @@ package final class ContentFiles: Sendable {
     return try file.hasWriter()
   }
 
+  /// Gives a content file a second key. What was known of it stays with the first.
+  package func link(_ key: ContentKey, as other: ContentKey) throws(Errno) {
+    do throws(Errno) {
+      try Files.link(path(of: key), as: path(of: other))
+    } catch .noSuchFileOrDirectory {
+      try makeShard(of: other)
+      try Files.link(path(of: key), as: path(of: other))
+    }
+  }
+
   /// Copies a content file, holes kept, to a key that has none; the data is shared where the file
   /// system can. On failure nothing is left at `target`.
   package func copy(from source: ContentKey, to target: ContentKey) throws(Errno) {

@@ -33,6 +33,13 @@ package enum Methods {
     package static let name = "account.status"
   }
 
+  /// With `notifies`, `account.changed` notifications follow as long as the connection lasts.
+  package enum AccountIdentity: ControlMethod {
+    package typealias Parameters = IdentityRequest
+    package typealias Answer = IdentityReport
+    package static let name = "account.identity"
+  }
+
   package enum Devices: ControlMethod {
     package typealias Parameters = Nothing
     package typealias Answer = DevicesReport
@@ -153,6 +160,14 @@ package enum Methods {
     package static let name = "versions.remove"
   }
 
+  /// Says of conflict versions, on every device, that nobody has to look at them any more, or that
+  /// somebody has. They are kept.
+  package enum MarkVersions: ControlMethod {
+    package typealias Parameters = MarkVersionsRequest
+    package typealias Answer = Nothing
+    package static let name = "versions.mark"
+  }
+
   package enum ListRemoved: ControlMethod {
     package typealias Parameters = ItemsRequest
     package typealias Answer = RemovedReport
@@ -237,6 +252,8 @@ package enum Notifications {
   package static let event = "event"
   package static let progress = "progress"
   package static let data = "data"
+  /// The account was signed in or out: an `IdentityReport`.
+  package static let accountChanged = "account.changed"
   package static let presenterRequest = "presenter.request"
   /// Something that has happened to the item, or below it.
   package static let presenterEvent = "presenter.event"

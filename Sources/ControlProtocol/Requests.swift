@@ -54,6 +54,24 @@ package struct SignOutRequest: Codable, Sendable {
   package init(force: Bool) { self.force = force }
 }
 
+package struct IdentityRequest: Codable, Sendable {
+  /// Tell of changes from now on.
+  package var notifies: Bool?
+
+  package init(notifies: Bool? = nil) { self.notifies = notifies }
+}
+
+/// Which account is signed in.
+package struct IdentityReport: Codable, Equatable, Sendable {
+  /// The same on all devices of the account; nil while nobody is signed in.
+  package var identity: String?
+
+  package init(identity: String?) { self.identity = identity }
+
+  /// Where the state directory has it, for who does not want to ask.
+  package static let fileName = "identity"
+}
+
 package struct SecretAnswer: Codable, Sendable {
   package var secret: String
 
@@ -188,6 +206,18 @@ package struct RemoveVersionsRequest: Codable, Sendable {
   package init(item: ItemReference, versions: [String]) {
     self.item = item
     self.versions = versions
+  }
+}
+
+package struct MarkVersionsRequest: Codable, Sendable {
+  package var item: ItemReference
+  package var versions: [String]
+  package var resolved: Bool
+
+  package init(item: ItemReference, versions: [String], resolved: Bool) {
+    self.item = item
+    self.versions = versions
+    self.resolved = resolved
   }
 }
 

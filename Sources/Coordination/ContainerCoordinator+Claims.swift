@@ -57,34 +57,6 @@ extension ContainerCoordinator {
 
   package func owns(_ path: ClaimPath) -> Bool { path.places.first == top }
 
-  // MARK: Moves
-
-  /// A program renamed something: claims and presenters of what is in a directory go with it. Those of a
-  /// file stay with the name, which is what saving by renaming is about.
-  package func noteMove(
-    of inode: Catalog.Inode, from old: (directory: InodeNumber, name: ItemName),
-    to new: (directory: InodeNumber, name: ItemName), exchanged: Catalog.Inode?
-  ) {
-    guard inode.kind == .directory || exchanged?.kind == .directory, !claims.isEmpty,
-      let from = place(old), let to = place(new)
-    else { return }
-    guard exchanged != nil else { return claims.moved(from: from, to: to) }
-    let aside = ClaimPath([top, Place(top.container, InodeNumber(0), old.name)])
-    claims.moved(from: from, to: aside)
-    claims.moved(from: to, to: from)
-    claims.moved(from: aside, to: to)
-  }
-
-  /// Nil within a package, which is claimed as a whole.
-  private func place(_ entry: (directory: InodeNumber, name: ItemName)) -> ClaimPath? {
-    guard let names = try? catalog.path(of: entry.directory),
-      let above = try? claimed(names), above.path.places.count == names.count + 1,
-      let parent = try? catalog.inode(entry.directory), (try? isPackage(parent)) == false
-    else { return nil }
-    return ClaimPath(
-      above.path.places + [Place(top.container, entry.directory, entry.name)])
-  }
-
   // MARK: Evicting
 
   /// Whether somebody else claims the item, or, without a claimant who has asked, presents it.

@@ -6,15 +6,20 @@ package import Model
 extension ContainerCoordinator {
   /// Something that was done here to the name in the directory.
   package func tell(_ kind: ItemEvent.Kind, _ name: ItemName, in parent: InodeNumber) {
+    if claims.isPresenting { present(kind, name, in: parent) }
     guard events.isActive else { return }
     post(kind, path(name, in: parent))
   }
 
   /// Something that was done here to the inode, whatever its name is.
   package func tell(_ kind: ItemEvent.Kind, _ number: InodeNumber) {
+    if claims.isPresenting { present(kind, number) }
     guard events.isActive else { return }
     post(kind, (try? catalog.path(of: number)) ?? nil)
   }
+
+  /// Whether anybody hears of what happens.
+  package var hasListeners: Bool { events.isActive || claims.isPresenting }
 
   package func tellMove(
     from name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber
@@ -26,6 +31,7 @@ extension ContainerCoordinator {
   /// What came from other devices, and was invalidated. `device` gives who did it, if that is known.
   package func tell(_ changes: [ItemChange], by device: (ItemID) -> DeviceID?) {
     guard !changes.isEmpty else { return }
+    noteRemote(changes)
     announce(changes)
     guard events.isActive else { return }
     // Of what is removed with its directory, no directory can be asked for the path any more.
@@ -55,28 +61,43 @@ extension ContainerCoordinator {
   package func tellVersions(
     of item: ItemID, were old: [ContentVersion], are new: [ContentVersion], by device: DeviceID?
   ) {
-    guard events.isActive, let number = (try? catalog.inodeNumber(of: item)) ?? nil else { return }
+    guard hasListeners, old != new, let number = (try? catalog.inodeNumber(of: item)) ?? nil else {
+      return
+    }
     let before = Set(old.map(\.id))
     let after = Set(new.map(\.id))
+    let gained = new.map(\.id).filter { !before.contains($0) }
+    let lost = old.map(\.id).filter { !after.contains($0) }
+    // Marked as resolved one by one, or gone with the last that waited.
+    let waited = Set(old.filter { !$0.isResolved }.map(\.id))
+    let settled = new.filter { $0.isResolved && waited.contains($0.id) }.map(\.id)
+    if claims.isPresenting {
+      let isOver = new.allSatisfy(\.isResolved)
+      presentVersions(
+        of: number, gained: gained, lost: lost,
+        resolved: settled + (isOver ? lost.filter(waited.contains) : []))
+    }
+    guard events.isActive else { return }
+    let gone = lost.filter(waited.contains) + settled
     let origin: ItemEvent.Origin = device == nil ? .local : .remote
     let path = (try? catalog.path(of: number)) ?? nil
-    if !after.subtracting(before).isEmpty {
-      post(.versionGained, path, origin: origin, device: device)
+    if !gained.isEmpty {
+      post(.versionGained, path, origin: origin, device: device, versions: gained)
     }
-    if !before.subtracting(after).isEmpty {
-      post(.versionsResolved, path, origin: origin, device: device)
+    if !gone.isEmpty {
+      post(.versionsResolved, path, origin: origin, device: device, versions: gone)
     }
   }
 
   private func post(
     _ kind: ItemEvent.Kind, _ path: [ItemName]?, from old: [ItemName]? = nil,
-    origin: ItemEvent.Origin = .local, device: DeviceID? = nil
+    origin: ItemEvent.Origin = .local, device: DeviceID? = nil, versions: [VersionID] = []
   ) {
     guard let path else { return }
     events.post(
       ItemEvent(
         time: catalog.now, kind: kind, container: container, path: path, oldPath: old,
-        origin: origin, device: device))
+        origin: origin, device: device, versions: versions))
   }
 
   private func path(

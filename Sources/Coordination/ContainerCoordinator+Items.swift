@@ -167,7 +167,7 @@ extension ContainerCoordinator {
       isDownloading: transfer.isDownloading,
       isUploading: transfer.isUploading,
       isUploaded: isUploaded,
-      hasUnresolvedConflicts: !(remote?.conflicts.isEmpty ?? true),
+      hasUnresolvedConflicts: !(remote?.unresolved.isEmpty ?? true),
       isExcludedFromSync: inode.isExcluded,
       isPinned: isPinned(inode),
       isPackage: inode.isPackage,

@@ -106,6 +106,7 @@ package final class ContainerCoordinator: Sendable {
   package func closed(_ number: InodeNumber, forWriting: Bool, by process: Int32 = 0) {
     guard table.closed(number, forWriting: forWriting, by: process) else { return }
     noteNoWriter(number)
+    noteSettled(number)
     parts.withLock { $0.writerClosed }?()
   }
 

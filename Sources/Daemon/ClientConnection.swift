@@ -9,6 +9,8 @@ package final class ClientConnection: Sendable {
   private let socket: OpenFile
   private let buffer = Lock(LineBuffer())
   private let outbox = Outbox()
+  /// What there is to say when the client has read what is in the outbox.
+  private let source = Lock<(any LineSource)?>(nil)
   /// There is something in the outbox, or what the thread waits for is done.
   private let wake: Wakeup
   private struct Endings {
@@ -65,7 +67,7 @@ package final class ClientConnection: Sendable {
   /// True when there is something to read, the end included. From a client that does not read nothing
   /// more is taken: what it asks for would only be kept for it.
   private func waitForInput() -> Bool {
-    let isSent = outbox.drain(to: socket)
+    let isSent = drain()
     let events = UnixSocket.wait(socket, orFor: wake, for: isSent ? .input : .room)
     if events.isWoken { wake.reset() }
     return events.isReadable
@@ -77,13 +79,35 @@ package final class ClientConnection: Sendable {
   /// client takes, or cannot be. Only for the connection's thread.
   package func send(_ line: [UInt8]) {
     outbox.append(line)
-    while !outbox.drain(to: socket) { UnixSocket.waitUntilWritable(socket, milliseconds: 1000) }
+    while !drain() { UnixSocket.waitUntilWritable(socket, milliseconds: 1000) }
   }
 
   /// For any thread; never blocks, and nothing is left out: for what there is a bounded number of.
   package func sendLater(_ line: [UInt8]) {
+    if let source = source.withLock({ $0 }) { return source.append(line) }
     outbox.append(line)
     wake.wake()
+  }
+
+  /// From here on the source's lines are sent as the client reads, and what is sent later goes into it, so
+  /// that all of it is in one order. On the connection's thread.
+  func setSource(_ source: any LineSource) { self.source.withLock { $0 = source } }
+
+  /// The source has something.
+  func wakeUp() { wake.wake() }
+
+  /// Sends what the client takes now. False if something is left.
+  private func drain() -> Bool {
+    while outbox.drain(to: socket) {
+      guard let source = source.withLock({ $0 }) else { return true }
+      var isEmpty = true
+      while outbox.hasRoom, let line = source.nextLine() {
+        outbox.append(line)
+        isEmpty = false
+      }
+      if isEmpty { return true }
+    }
+    return false
   }
 
   /// For any thread; never blocks. A client that does not read misses it: false then.
@@ -121,7 +145,7 @@ package final class ClientConnection: Sendable {
     while !pending.isDone {
       // A client that does not read must not keep the end of the work from being noticed: there may
       // be locks that the caller holds until then.
-      if outbox.drain(to: socket) {
+      if drain() {
         wake.wait(milliseconds: 200)
       } else {
         UnixSocket.waitUntilWritable(socket, milliseconds: 50)
@@ -130,6 +154,14 @@ package final class ClientConnection: Sendable {
     }
     return try pending.value
   }
+}
+
+/// Lines for a client that come when there is room for them.
+protocol LineSource: Sendable {
+  /// Any thread; never blocks.
+  func append(_ line: [UInt8])
+  /// The next one, if there is any. On the connection's thread.
+  func nextLine() -> [UInt8]?
 }
 
 /// Waiting for asynchronous work on a thread that may block.

@@ -22,9 +22,11 @@ package final class DaemonService: Sendable {
   let logs: @Sendable (String) -> Logger
   let logger: Logger
   let turn = Lock(())
-  let parties = ConnectionParties()
+  let snapshots: Snapshots
+  let parties: ConnectionParties
   let events = EventHub()
   let newcomers = Newcomers()
+  let identityListeners = IdentityListeners()
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
@@ -35,6 +37,8 @@ package final class DaemonService: Sendable {
   ) {
     self.state = state
     store = AccountStore(state)
+    snapshots = Snapshots(state)
+    parties = ConnectionParties(snapshots)
     self.configuration = configuration
     self.logs = logs
     logger = logs("daemon")
@@ -45,9 +49,12 @@ package final class DaemonService: Sendable {
 
   /// Opens the account that is signed in. An account that cannot be opened is said so in `status`.
   package func start() {
+    snapshots.sweep()
     do throws(ControlError) {
       guard let stored = try store.account() else {
         accountError.withLock { $0 = nil }
+        // Of an account that was signed out when the daemon ended.
+        try state.setIdentity(nil)
         return
       }
       guard let device = try store.device() else {
@@ -79,9 +86,11 @@ package final class DaemonService: Sendable {
     let session = try AccountSession(
       stored: stored, device: device, account: account, stack: stack, offline: offline,
       state: state, configuration: configuration, events: events, logs: logs)
+    try state.setIdentity(Hex.encode(account.identity))
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
     session.start()
+    tellIdentity()
   }
 
   /// Unmounts everything, whatever uses it, and closes what is open. Nothing written is lost.
@@ -173,8 +182,10 @@ package final class DaemonService: Sendable {
         throw ControlError(.failed, "\(state.containers) cannot be put aside: \(error)")
       }
       try store.forgetAccount()
+      try? state.setIdentity(nil)
       current.withLock { $0 = nil }
       accountError.withLock { $0 = nil }
+      tellIdentity()
       logger.info("signed out of \(stored.backend)")
     }
   }

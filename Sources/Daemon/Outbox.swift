@@ -35,6 +35,8 @@ final class Outbox: Sendable {
   /// Takes a line whether there is room or not.
   func append(_ line: [UInt8]) { state.withLock { $0.append(line) } }
 
+  var hasRoom: Bool { state.withLock { $0.hasRoom && !$0.isClosed } }
+
   /// Takes a line if there is room; false if there is none.
   func offer(_ line: [UInt8]) -> Bool {
     state.withLock { state in

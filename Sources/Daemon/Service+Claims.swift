@@ -8,10 +8,12 @@ internal import SystemPackage
 /// Claims over the control socket.
 extension DaemonService {
   private static let maximumAccesses = 1000
+  private static let maximumClaims = 10_000
 
   private static let readingOptions: [String: ReadingOptions] = [
     "withoutChanges": .withoutChanges,
     "immediatelyAvailableMetadataOnly": .immediatelyAvailableMetadataOnly,
+    "resolvesSymbolicLink": .resolvesSymbolicLink, "forUploading": .forUploading,
   ]
 
   private static let writingOptions: [String: WritingOptions] = [
@@ -39,11 +41,20 @@ extension DaemonService {
   private static func mode(_ access: ClaimedAccess) throws(ControlError) -> ClaimMode {
     switch access.intent {
     case "read": .reading(try options(access.options, among: readingOptions, "read"))
-    case "write": .writing(try options(access.options, among: writingOptions, "write"))
+    case "write": try writing(access)
     default:
       throw ControlError(
         .usage, "a claim's intent is read or write, not “\(access.intent.prefix(100))”")
     }
+  }
+
+  /// Source: NSFileCoordinator.WritingOptions, of which one at a time is to be used.
+  private static func writing(_ access: ClaimedAccess) throws(ControlError) -> ClaimMode {
+    let chosen: WritingOptions = try options(access.options, among: writingOptions, "write")
+    guard chosen.rawValue.nonzeroBitCount <= 1 else {
+      throw ControlError(.usage, "a write claim has at most one option for each item")
+    }
+    return .writing(chosen)
   }
 
   /// Where a place is in the mounts now; empty when its container is not mounted any more.
@@ -55,18 +66,34 @@ extension DaemonService {
     return PathBytes(names.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes })
   }
 
+  /// Names in the container that the place is of; empty when that is not mounted any more.
+  func shown(_ names: [ItemName], inContainerOf path: ClaimPath) -> PathBytes {
+    guard let session = account?.sessions.first(where: { $0.coordinator.owns(path) }),
+      let mountpoint = session.mountpoint
+    else { return PathBytes([]) }
+    return PathBytes(names.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes })
+  }
+
   /// An item that is claimed, and how to say where it is when the claim is given.
-  private struct Wanted: Sendable {
+  struct Wanted: Sendable {
     let session: ContainerSession
     let item: ClaimedItem
     let mode: ClaimMode
-    let shown: PathBytes
+
+    var options: ReadingOptions {
+      if case .reading(let options) = mode { return options }
+      return []
+    }
   }
 
   private func wanted(_ access: ClaimedAccess) throws(ControlError) -> Wanted {
     let mode = try Self.mode(access)
-    let (session, item) = try claimed(access.item)
-    return Wanted(session: session, item: item, mode: mode, shown: access.item.shown)
+    var reference = access.item
+    if case .reading(let options) = mode, options.contains(.resolvesSymbolicLink) {
+      reference = try resolved(reference)
+    }
+    let (session, item) = try claimed(reference)
+    return Wanted(session: session, item: item, mode: mode)
   }
 
   func claimed(
@@ -97,13 +124,24 @@ extension DaemonService {
       throw ControlError(.usage, "a claim's timeout is a number of seconds")
     }
     let wanted = try request.accesses.map { access throws(ControlError) in try self.wanted(access) }
-    let party = parties.member(of: connection, in: table) { self.shown($0) }.party
+    let member = member(connection, table)
+    let party = member.party
     let presenter = request.presenter.map { PresenterID($0) }
     if let presenter, table.owner(of: presenter) != party {
       throw ControlError(.notFound, "this connection has no presenter \(presenter.rawValue)")
     }
+    guard table.claimCount(of: party) < Self.maximumClaims else {
+      throw ControlError(
+        .busy,
+        "one connection holds and waits for at most \(Self.maximumClaims) claims; release some")
+    }
     let claimant = ClaimantID(party, request.purpose.map { .named($0) } ?? .own)
-    let pending = PendingClaim(reply: reply, limit: request.timeout)
+    let pending = PendingClaim(reply: reply, limit: request.timeout, table: table)
+    if let ticket = request.ticket {
+      guard member.claims.begin(ticket, pending) else {
+        throw ControlError(.usage, "another claim of this connection waits with ticket \(ticket)")
+      }
+    }
 
     table.looking()
     var sessions: [ContainerSession] = []
@@ -116,53 +154,95 @@ extension DaemonService {
       wanted.map { ClaimAccess($0.item.path, $0.mode) }, by: claimant,
       for: presenter
     ) { id, result in
-      pending.ended(result) { paths in self.given(id, paths, wanted, table, pending) }
+      pending.ended(id, result) { paths in self.given(id, paths, wanted, member, pending) }
     }
     table.looked()
-    pending.began(id, table)
+    pending.began(id)
   }
 
   /// A reader gets the content too, unless it wants names and attributes alone.
   private func given(
-    _ id: ClaimID, _ paths: [ClaimPath], _ wanted: [Wanted], _ table: ClaimTable,
+    _ id: ClaimID, _ paths: [ClaimPath], _ wanted: [Wanted], _ member: ConnectionParties.Member,
     _ pending: PendingClaim
   ) {
-    var found: [PathBytes] = []
+    var found: [(names: [ItemName], path: PathBytes)] = []
     var fetched: [(session: ContainerSession, number: InodeNumber, size: UInt64)] = []
     for (item, path) in zip(wanted, paths) {
-      let coordinator = item.session.coordinator
-      let names = (try? coordinator.names(of: path)) ?? nil
-      let mountpoint = item.session.mountpoint ?? ""
+      let names = (try? item.session.coordinator.names(of: path)) ?? nil
       let now = (names ?? []) + item.item.below
+      let mountpoint = item.session.mountpoint ?? ""
       found.append(
-        PathBytes(
-          now.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes }))
+        (now, PathBytes(now.reduce(into: Array(mountpoint.utf8)) { $0 += [0x2F] + $1.bytes })))
       guard case .reading(let options) = item.mode,
-        !options.contains(.immediatelyAvailableMetadataOnly)
+        !options.contains(.immediatelyAvailableMetadataOnly) || options.contains(.forUploading)
       else { continue }
-      for inode in missing(now, in: item.session) {
-        fetched.append((item.session, inode.number, inode.size))
-      }
+      let missing = missing(now, in: item.session, all: options.contains(.forUploading))
+      for inode in missing { fetched.append((item.session, inode.number, inode.size)) }
     }
-    let answer = GivenClaim(claim: id.rawValue, paths: found)
-    guard !fetched.isEmpty else { return pending.give(.success(answer)) }
+    let isCopied = wanted.contains { $0.options.contains(.forUploading) }
+    let answer = GivenClaim(claim: id.rawValue, paths: found.map(\.path))
+    guard !fetched.isEmpty || isCopied else {
+      pending.give(.success(answer))
+      return
+    }
+    let items = found
     let downloads = fetched
-    Task.detached {
+    let table = member.table
+    pending.work = Task.detached {
       do {
         for file in downloads {
           try await Self.fetch(file.number, size: file.size, in: file.session)
         }
-        pending.give(.success(answer))
+        guard isCopied else {
+          pending.give(.success(answer))
+          return
+        }
+        _ = startThread {
+          do {
+            let answer = try self.copied(id, items, wanted, member)
+            if !pending.give(.success(answer)) { member.claims.end(id, self.snapshots) }
+          } catch {
+            pending.give(.failure(ControlError(mapping: error)))
+            table.release(id)
+          }
+        }
       } catch {
-        table.release(id)
         pending.give(.failure(ControlError(mapping: error)))
+        table.release(id)
       }
     }
   }
 
-  /// The files at or below the item whose content is not here. Not those below an ordinary directory:
-  /// who reads that reads names, and opens what it wants.
-  private func missing(_ names: [ItemName], in session: ContainerSession) -> [Catalog.Inode] {
+  /// Takes the copies that are wanted. A claim of nothing else is over then.
+  private func copied(
+    _ id: ClaimID, _ items: [(names: [ItemName], path: PathBytes)], _ wanted: [Wanted],
+    _ member: ConnectionParties.Member
+  ) throws -> GivenClaim {
+    var paths: [PathBytes] = []
+    for (item, place) in zip(wanted, items) {
+      guard item.options.contains(.forUploading) else {
+        paths.append(place.path)
+        continue
+      }
+      do {
+        let taken = try snapshots.take(place.names, in: item.session)
+        paths.append(PathBytes(taken.path))
+        member.claims.keep(taken.directory, for: id, snapshots)
+      } catch {
+        member.claims.end(id, snapshots)
+        throw ControlError(
+          ControlError.status(of: error), "\(place.path) cannot be copied: \(error)")
+      }
+    }
+    if wanted.allSatisfy({ $0.options.contains(.forUploading) }) { member.table.release(id) }
+    return GivenClaim(claim: id.rawValue, paths: paths)
+  }
+
+  /// The files at or below the item whose content is not here. Not those below an ordinary directory,
+  /// unless all are wanted: who reads that reads names, and opens what it wants.
+  private func missing(
+    _ names: [ItemName], in session: ContainerSession, all: Bool
+  ) -> [Catalog.Inode] {
     var inode = try? session.catalog.inode(.root)
     for name in names {
       guard let directory = inode?.number else { return [] }
@@ -170,7 +250,9 @@ extension DaemonService {
     }
     guard let inode else { return [] }
     if inode.kind == .file { return inode.content == .remote ? [inode] : [] }
-    guard (try? session.coordinator.isPackage(inode)) == true else { return [] }
+    guard inode.kind == .directory,
+      all || (try? session.coordinator.isPackage(inode)) == true
+    else { return [] }
     var result: [Catalog.Inode] = []
     try? session.coordinator.forEachBelow(inode.number) { child in
       if child.kind == .file, child.content == .remote { result.append(child) }
@@ -178,87 +260,25 @@ extension DaemonService {
     return result
   }
 
+  // MARK: Ending
+
   func release(_ request: ReleaseRequest, _ connection: ClientConnection) throws(ControlError) {
-    guard let table = account?.claims, let member = parties.existing(connection, in: table),
-      table.owner(of: ClaimID(request.claim)) == member.party
-    else {
+    let id = ClaimID(request.claim)
+    guard let table = account?.claims, let member = parties.existing(connection, in: table) else {
       throw ControlError(.notFound, "this connection has no claim \(request.claim)")
     }
-    table.release(ClaimID(request.claim))
-  }
-}
-
-/// A claim that a client waits for: whoever is first ends the waiting.
-private final class PendingClaim: Sendable {
-  private struct State {
-    var isOver = false
-    var timer: Task<Void, Never>?
+    let hadCopies = member.claims.end(id, snapshots)
+    guard table.owner(of: id) == member.party else {
+      guard !hadCopies else { return }
+      throw ControlError(.notFound, "this connection has no claim \(request.claim)")
+    }
+    for session in account?.sessions ?? [] { session.coordinator.noteEnd(of: id) }
+    table.release(id)
   }
 
-  private let reply: LaterReply<GivenClaim>
-  /// Seconds.
-  private let limit: Double?
-  private let state = Lock(State())
-
-  init(reply: LaterReply<GivenClaim>, limit: Double?) {
-    self.reply = reply
-    self.limit = limit
-  }
-
-  /// The claim is in the queue, or through it already.
-  func began(_ id: ClaimID, _ table: ClaimTable) {
-    guard let limit else { return }
-    guard !state.withLock({ $0.isOver }) else { return }
-    guard limit > 0 else {
-      // Presenters answer soon, or are passed over.
-      if table.isWaiting(id), over() {
-        reply.give(.failure(ControlError(.busy, "somebody else has a claim on it")))
-        table.release(id)
-      }
-      return
-    }
-    let timer = Task.detached { [self] in
-      try? await Task.sleep(for: .seconds(limit))
-      guard !Task.isCancelled, over() else { return }
-      reply.give(.failure(ControlError(.timedOut, "the claim was not given in \(limit) s")))
-      table.release(id)
-    }
-    state.withLock { state in
-      if state.isOver { timer.cancel() } else { state.timer = timer }
-    }
-  }
-
-  /// What the table says of the claim.
-  func ended(
-    _ result: Result<[ClaimPath], ClaimFailure>, given: ([ClaimPath]) -> Void
-  ) {
-    guard over() else { return }
-    switch result {
-    case .success(let paths): given(paths)
-    case .failure(.cancelled): give(.failure(ControlError(.failed, "the claim was given up")))
-    case .failure(.refused(let name, let reason)):
-      give(
-        .failure(
-          ControlError(.failed, "\(name) has the item and could not let go of it: \(reason)")))
-    case .failure(.deadlock(let names)):
-      give(
-        .failure(
-          ControlError(
-            .busy,
-            "the claim would never be given: "
-              + names.indices.map { "\(names[$0]) waits for \(names[($0 + 1) % names.count])" }
-              .joined(separator: ", "))))
-    }
-  }
-
-  func give(_ result: Result<GivenClaim, ControlError>) { reply.give(result) }
-
-  private func over() -> Bool {
-    state.withLock { state in
-      guard !state.isOver else { return false }
-      state.isOver = true
-      state.timer?.cancel()
-      return true
-    }
+  /// Gives up a claim that waits, or whose content does. Any number of times.
+  func cancel(_ request: CancelRequest, _ connection: ClientConnection) {
+    guard let table = account?.claims else { return }
+    parties.existing(connection, in: table)?.claims.pending(request.ticket)?.cancel()
   }
 }

@@ -388,6 +388,17 @@ extension DaemonService {
     let sync = item.session.sync
     try connection.wait { try await sync.remove(gone, of: number) }
   }
+
+  func markVersions(_ request: MarkVersionsRequest, _ connection: ClientConnection)
+    throws(ControlError)
+  {
+    let item = try find(request.item)
+    let marked = try request.versions.map { text throws(ControlError) in try version(text) }
+    let isResolved = request.resolved
+    let number = item.inode.number
+    let sync = item.session.sync
+    try connection.wait { try await sync.mark(marked, isResolved: isResolved, of: number) }
+  }
 }
 
 extension ItemKind {

@@ -33,6 +33,10 @@ extension DaemonService {
       try self.answer(request, connection)
       return Nothing()
     }
+    table.add(Methods.CancelClaim.self) { request, connection throws(ControlError) in
+      self.cancel(request, connection)
+      return Nothing()
+    }
     table.add(Methods.ReleaseClaim.self) { request, connection throws(ControlError) in
       try self.release(request, connection)
       return Nothing()
@@ -59,6 +63,9 @@ extension DaemonService {
     }
     table.add(Methods.AccountStatus.self) { _, _ throws(ControlError) in
       self.accountReport()
+    }
+    table.add(Methods.AccountIdentity.self) { request, connection throws(ControlError) in
+      self.identity(request, connection)
     }
     table.add(Methods.Devices.self) { _, connection throws(ControlError) in
       try self.devices(connection)
@@ -134,6 +141,10 @@ extension DaemonService {
     }
     table.add(Methods.RemoveVersions.self) { request, connection throws(ControlError) in
       try self.removeVersions(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.MarkVersions.self) { request, connection throws(ControlError) in
+      try self.markVersions(request, connection)
       return Nothing()
     }
     table.add(Methods.ListRemoved.self) { request, connection throws(ControlError) in

@@ -10,9 +10,12 @@ internal import SystemPackage
 ///     daemon.log             what the daemon logs; daemon.log.1 is the part before
 ///     device.json            the device's identity and name; stays when an account is signed out
 ///     account.json           backend, secret and keys of the account that is signed in, 0600
+///     identity               tells the account that is signed in from others; no secret
 ///     offline                is there while the device is to stay off the backend
 ///     containers/ID/         the catalog and the content files of a container
 ///     containers-ACCOUNT/    the same of an account that was signed out
+///     mounts/ID/             where a program that asked for a container has it mounted
+///     snapshots/N/           copies for claims `forUploading`, as long as those last
 package struct StateDirectory: Sendable {
   /// Absolute.
   package let path: String
@@ -48,6 +51,7 @@ package struct StateDirectory: Sendable {
 
   package var account: String { path + "/account.json" }
   package var device: String { path + "/device.json" }
+  package var identity: String { path + "/" + IdentityReport.fileName }
   package var log: String { path + "/daemon.log" }
   package var containers: String { path + "/containers" }
   package func parkedContainers(account: String) -> String { containers + "-" + account }
@@ -76,6 +80,28 @@ package struct StateDirectory: Sendable {
     } catch {
       throw ControlError(
         .failed, "\(path)/daemon.lock cannot be locked: \(error)")
+    }
+  }
+
+  // MARK: The account's identity
+
+  /// Nil while nobody is signed in.
+  package var storedIdentity: String? {
+    Files.smallText(identity).flatMap { $0.isEmpty ? nil : $0 }
+  }
+
+  /// Programs read it without asking the daemon: an account is signed in from when it is there until it
+  /// is not.
+  package func setIdentity(_ text: String?) throws(ControlError) {
+    do {
+      if let text {
+        if storedIdentity != text { try Files.replace(identity, with: Array("\(text)\n".utf8)) }
+      } else if Files.exists(identity) {
+        try Files.remove(identity)
+        try Files.synchronizeDirectory(path)
+      }
+    } catch {
+      throw ControlError(.failed, "\(identity) cannot be written: \(error)")
     }
   }
 

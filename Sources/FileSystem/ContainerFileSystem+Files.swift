@@ -288,8 +288,9 @@ extension ContainerFileSystem {
       if state.openings == 0 { state.content = nil }
       return state.openings == 0
     }
-    coordinator.closed(file.number, forWriting: file.canWrite, by: file.process)
+    // While it counts as open: what is told of it knows who wrote under which claim.
     if isChanged { coordinator.tell(.changed, file.number) }
+    coordinator.closed(file.number, forWriting: file.canWrite, by: file.process)
     guard isLast, let inode = try? catalog.inode(file.number), inode.isOrphan else { return }
     becameOrphan(file.number)
   }

@@ -67,12 +67,22 @@ extension ContainerFileSystem {
     let meant = try meaning(of: newName, in: newParent)
     // What is like the new name may be the old one: then case or form are to change.
     let newName = newParent == parent && meant == name ? given : meant
-    if mode == .replace { try synchronizeReplacement(name, in: parent, of: newName, in: newParent) }
+    let heir =
+      mode == .replace
+      ? try prepareReplacement(name, in: parent, of: newName, in: newParent) : nil
     FaultPoint.reach("rename.before")
-    let outcome = try catalog.rename(name, in: parent, to: newName, in: newParent, mode: mode)
+    let outcome: RenameOutcome
+    do throws(Errno) {
+      outcome = try catalog.rename(
+        name, in: parent, to: newName, in: newParent, mode: mode, heir: heir?.new)
+    } catch {
+      if let heir { try? store.remove(heir.new) }
+      throw error
+    }
+    if let heir { settle(heir, outcome) }
     coordinator.noteMove(
       of: outcome.moved, from: (parent, name), to: (newParent, newName),
-      exchanged: mode == .exchange ? outcome.replaced : nil)
+      replaced: outcome.replaced, isExchange: mode == .exchange)
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
     coordinator.tellMove(from: name, in: parent, to: newName, in: newParent)
     if mode == .exchange {
@@ -83,19 +93,64 @@ extension ContainerFileSystem {
   /// Before a file takes another's name its bytes are made durable: after a power cut the name shows
   /// the old content or the new one, never an empty file, whether or not the program synchronised it.
   /// ext4 does as much (`auto_da_alloc`), and programs that save by renaming count on it.
-  private func synchronizeReplacement(
+  ///
+  /// One that was made just now is to take over the item of the other: its content file gets the key
+  /// that it has then, beside the one that it has, so that there is a file whichever row a crash leaves.
+  private func prepareReplacement(
     _ name: ItemName, in parent: InodeNumber, of newName: ItemName, in newParent: InodeNumber
-  ) throws(Errno) {
-    guard let found = try catalog.lookup(name, in: parent), found.kind == .file else { return }
+  ) throws(Errno) -> Heir? {
+    guard let found = try catalog.lookup(name, in: parent), found.kind == .file else { return nil }
     // The row of a file that the kernel writes to may not know yet that there are bytes.
     try nodes.state(found.number)?.content?.look()
     let source = try catalog.inode(found.number)
     guard source.content == .local, source.size > 0,
       let replaced = try catalog.lookup(newName, in: newParent), replaced.kind == .file,
       replaced.number != source.number
-    else { return }
+    else { return nil }
     let key = ContentKey(item: source.item, generation: source.generation)
-    try store.synchronize(key, try store.open(key, writable: false))
+    let file = try store.open(key, writable: false)
+    guard isSaving(source, over: replaced) else {
+      try store.synchronize(key, file)
+      return nil
+    }
+    let heir = Heir(
+      old: key, new: ContentKey(item: replaced.item, generation: source.generation))
+    do throws(Errno) {
+      try store.link(heir.old, as: heir.new)
+    } catch {
+      // Then it is one item in the place of another.
+      try store.synchronize(key, file)
+      return nil
+    }
+    FaultPoint.reach("rename.linked")
+    try store.synchronize(heir.new, file)
+    return heir
+  }
+
+  /// The keys of a content file that is to stand for another item.
+  private struct Heir {
+    let old: ContentKey
+    let new: ContentKey
+  }
+
+  /// A file of which nobody can have seen much yet, as programs make them to save a document.
+  private func isSaving(_ source: Catalog.Inode, over replaced: Catalog.Inode) -> Bool {
+    let age = catalog.now.nanoseconds - source.created.nanoseconds
+    return (0..<Self.savingTime).contains(age) && source.linkCount == 1
+      && replaced.linkCount == 1 && !replaced.isExcluded
+  }
+
+  /// In nanoseconds. What was there for longer is a file of its own, which is moved.
+  private static let savingTime: Int64 = 60_000_000_000
+
+  private func settle(_ heir: Heir, _ outcome: RenameOutcome) {
+    guard outcome.isHeir else {
+      try? store.remove(heir.new)
+      return
+    }
+    FaultPoint.reach("rename.inherited")
+    nodes.state(outcome.moved.number)?.content?.rekey(from: heir.old, to: heir.new)
+    catalog.afterDurableCommit { [store] in try? store.remove(heir.old) }
   }
 
   package func readLink(_ number: InodeNumber) throws(Errno) -> [UInt8] {

@@ -111,8 +111,11 @@ extension OpenContent {
     if let open = state.reader ?? state.kernel.watch?.file {
       file = open
     } else {
+      _ = try renewKey(&state)
+      // Only what is empty can have no content file yet.
+      let isMade = writing ? try catalog.inode(number).size == 0 : false
       do {
-        file = try store.open(state.key, writable: false, create: writing)
+        file = try store.open(state.key, writable: false, create: isMade)
       } catch .noSuchFileOrDirectory {
         return nil
       }

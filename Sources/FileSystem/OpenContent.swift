@@ -107,10 +107,26 @@ final class OpenContent: Sendable {
       state.reader = file
       return .file(file)
     } catch .noSuchFileOrDirectory {
+      if try renewKey(&state) { return try localBytes(&state) }
       // An empty file has no content file before its first write.
       guard try catalog.inode(number).size == 0 else { throw Errno.ioError }
       return .nothing
     }
+  }
+
+  /// The file stands for another item now: its content is under another key.
+  func rekey(from old: ContentKey, to new: ContentKey) {
+    state.withLock { if $0.key == old { $0.key = new } }
+  }
+
+  /// Of an open that came in between. Whether the key was another one.
+  func renewKey(_ state: inout State) throws(Errno) -> Bool {
+    let inode = try catalog.inode(number)
+    guard inode.generation == state.key.generation, inode.item != state.key.item else {
+      return false
+    }
+    state.key = ContentKey(item: inode.item, generation: inode.generation)
+    return true
   }
 
   /// Asks the catalog whether a download made the content local since.
@@ -142,7 +158,10 @@ final class OpenContent: Sendable {
       try beginChange(&state)
       state.writes += 1
       if let file = state.writer { return file }
-      let file = try store.open(state.key, writable: true, create: true)
+      // Only what is empty can have no content file yet.
+      _ = try renewKey(&state)
+      let isEmpty = try catalog.inode(number).size == 0
+      let file = try store.open(state.key, writable: true, create: isEmpty)
       state.writer = file
       // One descriptor serves both; readers in flight keep theirs.
       state.reader = nil

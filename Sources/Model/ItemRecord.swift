@@ -85,11 +85,14 @@ package struct ContentVersion: Hashable, Sendable {
   package let size: UInt64
   /// Nil while the content is pending: its chunks are still on the saving device alone.
   package let manifest: Manifest?
+  /// Of one that lost a conflict: somebody has looked at it, and it is only kept. Never of what is current.
+  package var isResolved: Bool
 
   package init(
     id: VersionID, parent: VersionID?, device: DeviceID, modified: Timestamp, size: UInt64,
-    manifest: Manifest?
+    manifest: Manifest?, isResolved: Bool = false
   ) {
+    self.isResolved = isResolved
     self.id = id
     self.parent = parent
     self.device = device
@@ -142,6 +145,9 @@ package struct ItemRecord: Hashable, Sendable {
 }
 
 extension ItemRecord {
+  /// Those that lost a conflict which somebody has still to look at.
+  package var unresolved: [ContentVersion] { conflicts.filter { !$0.isResolved } }
+
   /// All that the record names: the current one, if there is one, then those that lost a conflict.
   package var contents: [ContentVersion] { [content].compactMap(\.self) + conflicts }
 }

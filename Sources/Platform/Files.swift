@@ -61,6 +61,12 @@ package enum Files {
     try removeDirectory(path)
   }
 
+  /// Gives a file another name.
+  package static func link(_ path: String, as other: String) throws(Errno) {
+    try FaultPoint.check("path.link")
+    _ = try retrying { Glibc.link(path, other) }
+  }
+
   package static func rename(_ from: String, _ to: String) throws(Errno) {
     try FaultPoint.check("path.rename")
     _ = try retrying { Glibc.rename(from, to) }

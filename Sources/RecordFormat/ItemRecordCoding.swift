@@ -74,6 +74,7 @@ extension ItemRecord {
       throw RecordError("a package's conflict version has no content")
     }
     let content = wire.hasContent ? try Self.version(wire.content) : nil
+    guard content?.isResolved != true else { throw RecordError("its content lost a conflict") }
     self.init(
       id: id, kind: kind, links: try Self.links(wire.links, of: id, kind: kind),
       mode: UInt16(wire.mode), modified: Timestamp(clamping: wire.modified),

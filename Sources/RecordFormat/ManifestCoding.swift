@@ -36,6 +36,7 @@ extension ContentVersion {
     result.modified = modified.nanoseconds
     result.size = size
     if let manifest { result.manifest = manifest.wire }
+    result.isResolved = isResolved
     return result
   }
 
@@ -58,6 +59,7 @@ extension ContentVersion {
     }
     self.init(
       id: id, parent: parent, device: try Wire.identifier(wire.device, "a version's device"),
-      modified: Timestamp(nanoseconds: wire.modified), size: wire.size, manifest: manifest)
+      modified: Timestamp(nanoseconds: wire.modified), size: wire.size, manifest: manifest,
+      isResolved: wire.isResolved)
   }
 }

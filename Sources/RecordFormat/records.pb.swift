@@ -189,6 +189,9 @@ nonisolated struct WireContentVersion: Sendable {
   /// Clears the value of `manifest`. Subsequent reads from it will return its default value.
   mutating func clearManifest() {self._manifest = nil}
 
+  /// Only of a conflict version: it is kept, and waits for nobody.
+  var isResolved: Bool = false
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -653,7 +656,7 @@ nonisolated extension WireManifest: SwiftProtobuf.Message, SwiftProtobuf._Messag
 
 nonisolated extension WireContentVersion: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".ContentVersion"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}parent\0\u{1}device\0\u{1}modified\0\u{1}size\0\u{1}manifest\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}parent\0\u{1}device\0\u{1}modified\0\u{1}size\0\u{1}manifest\0\u{3}is_resolved\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -667,6 +670,7 @@ nonisolated extension WireContentVersion: SwiftProtobuf.Message, SwiftProtobuf._
       case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.modified) }()
       case 5: try { try decoder.decodeSingularUInt64Field(value: &self.size) }()
       case 6: try { try decoder.decodeSingularMessageField(value: &self._manifest) }()
+      case 7: try { try decoder.decodeSingularBoolField(value: &self.isResolved) }()
       default: break
       }
     }
@@ -695,6 +699,9 @@ nonisolated extension WireContentVersion: SwiftProtobuf.Message, SwiftProtobuf._
     try { if let v = self._manifest {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
     } }()
+    if self.isResolved != false {
+      try visitor.visitSingularBoolField(value: self.isResolved, fieldNumber: 7)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -705,6 +712,7 @@ nonisolated extension WireContentVersion: SwiftProtobuf.Message, SwiftProtobuf._
     if lhs.modified != rhs.modified {return false}
     if lhs.size != rhs.size {return false}
     if lhs._manifest != rhs._manifest {return false}
+    if lhs.isResolved != rhs.isResolved {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

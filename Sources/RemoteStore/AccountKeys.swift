@@ -11,6 +11,8 @@ struct AccountKeys: Sendable {
   let record: SealingKey
   private let chunkName: SymmetricKey
   private let containerName: SymmetricKey
+  /// What tells this account from others, to programs: of no use for anything else.
+  let identity: [UInt8]
   let chunker: Chunker
 
   init(master: SymmetricKey, account: [UInt8]) {
@@ -24,6 +26,7 @@ struct AccountKeys: Sendable {
     record = SealingKey(derive("record"))
     chunkName = derive("chunk-name")
     containerName = derive("container-name")
+    identity = derive("identity", count: 16).withUnsafeBytes { Array($0) }
     chunker = derive("gear", count: Chunker.gearBytes).withUnsafeBytes { Chunker(seed: $0) }
   }
 

@@ -13,6 +13,10 @@ package final class RemoteAccount: Sendable {
   package let format: [UInt8]
   let keys: AccountKeys
 
+  /// The same on every device of the account, and another for every other account. Derived from the
+  /// account's key, which it says nothing of.
+  package var identity: [UInt8] { keys.identity }
+
   /// Opens an account whose `format` object is known already, without asking the backend.
   package init(store: any ObjectStore, secret: AccountSecret, format: [UInt8])
     throws(RemoteError)

@@ -89,10 +89,12 @@ struct CoordinateCommand: ParsableCommand {
 
     func run() throws {
       let chosen = try writingOptions()
-      let accesses = try paths.map { path in
-        ClaimedAccess(
-          item: try ItemLocator.locateFormer(RawArguments.path(path)), intent: "write",
-          options: chosen)
+      // Of several, each is an access of its own: an access has one option.
+      let accesses = try paths.flatMap { path in
+        let item = try ItemLocator.locateFormer(RawArguments.path(path))
+        return chosen.isEmpty
+          ? [ClaimedAccess(item: item, intent: "write")]
+          : chosen.map { ClaimedAccess(item: item, intent: "write", options: [$0]) }
       }
       try CoordinateCommand.run(accesses, waiting, options)
     }

@@ -27,7 +27,8 @@ struct VersionsCommand: ParsableCommand {
         Terminal.table(
           report.versions.map {
             [
-              $0.isCurrent ? "current" : $0.isConflict ? "conflict" : "", $0.id, $0.modified,
+              $0.isCurrent ? "current" : $0.isResolved ? "resolved" : "conflict", $0.id,
+              $0.modified,
               Terminal.size($0.size), $0.device,
             ]
           }))

@@ -223,6 +223,39 @@ extension EndToEnd {
       }
     }
 
+    /// Editors and `sed -i` write a new file and rename it over the old one.
+    @Test func editsBySavingAnewAreVersionsOfOneFile() async throws {
+      try await withTwoOffline { account in
+        try await account.script(
+          """
+          identity=$(attribute itemIdentifier "$A/file")
+          for name in .file.swp .file.saving.nosync; do
+            echo "$name" > "$A/$name"; mv "$A/$name" "$A/file"
+          done
+          sed -i 's/saving/save/' "$A/file"
+          same "$(attribute itemIdentifier "$A/file")" "$identity"
+          sleep 0.02
+          echo 'the later one' > "$B/.file.swp"; sync "$B/.file.swp"; mv "$B/.file.swp" "$B/file"
+          \(meet)
+          for directory in "$A" "$B"; do
+            same "$(ls -A "$directory")" file
+            same "$(cat "$directory/file")" 'the later one'
+            same "$(attribute hasUnresolvedConflicts "$directory/file")" 1
+            same "$(attribute itemIdentifier "$directory/file")" "$identity"
+          done
+          other=$(on b versions list "$B/file" --json | python3 -c '
+          for version in __import__("json").load(__import__("sys").stdin)["versions"]:
+            if version["isConflict"] and not version["isCurrent"]: print(version["id"])')
+          same "$(on b versions cat "$B/file" "$other")" .file.save.nosync
+          # Saving once more keeps what waits to be resolved.
+          echo again > "$A/.file.swp"; mv "$A/.file.swp" "$A/file"
+          synced a b
+          same "$(cat "$B/file")" again
+          same "$(on b versions cat "$B/file" "$other")" .file.save.nosync
+          """)
+      }
+    }
+
     @Test func movesIntoEachOtherMakeNoCycle() async throws {
       try await withAccount { account in
         try await account.device("a")

@@ -60,7 +60,7 @@ extension EndToEnd {
       say('presenting')
       while True:
           message = waiting.pop(0) if waiting else json.loads(lines.readline())
-          if 'method' not in message: continue
+          if 'method' not in message or message['method'] == 'presenter.event': continue
           params = message['params']
           say(message['method'].split('.')[1] + ' ' + params.get('request', ''))
           if message['method'] != 'presenter.request' or mode == 'silent': continue

@@ -9,8 +9,9 @@ enum ScenarioCommand {
 
   /// Every scenario by name; one file each for what belongs together.
   static let scenarios: [String: Scenario] = [
+    GuideListings.scenarios, FileScenarios.scenarios, VersionScenarios.scenarios,
     CoordinatorScenarios.all, PresenterScenarios.all, DocumentScenarios.all,
-  ].reduce(into: [:]) { $0.merge($1) { first, _ in first } }
+  ].reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
 
   static func main() async {
     let arguments = CommandLine.arguments.dropFirst()
@@ -36,4 +37,24 @@ func expect(
   file: String = #fileID
 ) throws {
   guard condition else { throw Unexpected(description: "\(file):\(line): \(what())") }
+}
+
+extension ScenarioCommand {
+  /// Seen at once by who reads this program's output.
+  static func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
+
+  static func url(_ path: String) -> URL { URL(fileURLWithPath: path) }
+
+  /// Prints the code of the error that `body` ends with, or `done`.
+  static func printingCode(_ body: () async throws -> Void) async {
+    do {
+      try await body()
+      print("done")
+    } catch let error as CocoaError {
+      print("\(error.code.rawValue)")
+      FileHandle.standardError.write(Data("\(error.localizedDescription)\n".utf8))
+    } catch {
+      print("not Cocoa's: \(error)")
+    }
+  }
 }

@@ -68,11 +68,16 @@ extension ContainerCatalog {
 
   /// EXDEV for what cannot go into or out of `.nosync` by a rename: evicted content into it, and out
   /// of it an item whose identity a remote item took. `mv` copies then.
+  ///
+  /// With `heir` a file that replaces another takes over its item, if the content file of the moved one
+  /// is there under this key too: see `Engine.inherit`. Otherwise it is as without.
   package func rename(
     _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
-    mode: RenameMode
+    mode: RenameMode, heir: ContentKey? = nil
   ) throws(Errno) -> RenameOutcome {
-    try change { try $0.rename(name, in: parent, to: newName, in: newParent, mode: mode) }
+    try change {
+      try $0.rename(name, in: parent, to: newName, in: newParent, mode: mode, heir: heir)
+    }
   }
 
   /// Up to `limit` entries in the order of their offsets, from the first after `after`; 0 for the

@@ -55,11 +55,11 @@ extension ContainerCatalog {
 
   /// How many items have conflict versions that nobody has resolved.
   package func conflictCount() throws(Errno) -> Int {
-    try run { engine in
-      try engine.database { db in
-        try engine.queries.conflictCount.first(db) { Int($0.integer(0)) } ?? 0
-      }
+    var count = 0
+    for item in try conflictedItems() where try remote(item)?.unresolved.isEmpty == false {
+      count += 1
     }
+    return count
   }
 
   /// Those that have conflict versions; sorted.

@@ -7,7 +7,7 @@ extension Engine {
   /// Source: rename(2), renameat2(2).
   func rename(
     _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
-    mode: RenameMode
+    mode: RenameMode, heir: ContentKey? = nil
   ) throws -> RenameOutcome {
     let from = try directory(parent)
     let to = try directory(newParent)
@@ -34,7 +34,7 @@ extension Engine {
       return try exchange(
         (source, name, from), (target, newName, to))
     }
-    return try move((source, name, from), to: (newName, to), replacing: target)
+    return try move((source, name, from), to: (newName, to), replacing: target, heir: heir)
   }
 
   private func checkReplace(_ source: Inode, _ target: Inode) throws {
@@ -50,13 +50,17 @@ extension Engine {
   private typealias Place = (inode: Inode, name: ItemName, directory: Inode)
 
   private func move(
-    _ source: Place, to place: NewPlace, replacing target: Inode?
+    _ source: Place, to place: NewPlace, replacing target: Inode?, heir: ContentKey?
   ) throws -> RenameOutcome {
     let time = now
     var replaced: Inode?
     var gone = 0
+    let inherits = target.map { canInherit(source.inode, from: $0, heir) } ?? false
     if let target {
-      replaced = try unlink(target, from: place.directory.number, place.name, at: time)
+      replaced =
+        inherits
+        ? try succeeded(target, in: place, at: time)
+        : try unlink(target, from: place.directory.number, place.name, at: time)
       if target.kind == .directory { gone = 1 }
     }
     // Within its directory it keeps its place in listings: a program that renames what it lists would
@@ -67,11 +71,12 @@ extension Engine {
     try setEntry(place.directory.number, place.name, child: source.inode.number, id: id)
     let isDirectory = source.inode.kind == .directory
     if isDirectory { parents.insert(source.inode.number, place.directory.number) }
-    let moved = try settle(source.inode.number, at: place, time)
+    var moved = try settle(source.inode.number, at: place, time)
+    if inherits, let target { moved = try inherit(moved, from: target) }
     let leaves = source.directory.number != place.directory.number && isDirectory ? 1 : 0
     try touch(source.directory, at: time, subdirectories: -leaves)
     try touch(place.directory, at: time, subdirectories: leaves - gone)
-    return RenameOutcome(moved: moved, replaced: replaced)
+    return RenameOutcome(moved: moved, replaced: replaced, isHeir: inherits)
   }
 
   private func exchange(_ first: Place, _ second: Place) throws -> RenameOutcome {
@@ -109,6 +114,40 @@ extension Engine {
     if hasOneName, inode.isExcluded == isExcludedHere { return inode }
     try refreshExclusion(number)
     return try self.inode(number)
+  }
+
+  // MARK: Saving by renaming
+
+  private func canInherit(_ source: Inode, from target: Inode, _ heir: ContentKey?) -> Bool {
+    guard let heir, source.kind == .file, target.kind == .file else { return false }
+    return heir == ContentKey(item: target.item, generation: source.generation)
+      && source.linkCount == 1 && source.content == .local && target.linkCount == 1
+      && !target.isExcluded && !target.isDetached
+  }
+
+  /// What an heir takes the name and the item of: who has it open keeps it.
+  private func succeeded(_ target: Inode, in place: NewPlace, at time: Timestamp) throws -> Inode {
+    var after = target
+    try removeEntry(place.directory.number, place.name, after)
+    after.changed = time
+    try orphan(&after)
+    return after
+  }
+
+  /// A program saved a document by writing a new file and renaming it over the old one. To the other
+  /// devices that is a new content of the item, not another item in its place: so an edit that was made
+  /// elsewhere meets it as a version of one file, and the versions that wait to be resolved stay with it.
+  private func inherit(_ moved: Inode, from target: Inode) throws -> Inode {
+    var heir = moved
+    // Whether anybody heard of it or not.
+    retire(heir.item)
+    heir.item = target.item
+    // It is of the other item.
+    heir.version = nil
+    heir.isPinned = heir.isPinned || target.isPinned
+    try store(heir)
+    mark(heir)
+    return heir
   }
 
   // MARK: Exclusion

@@ -109,7 +109,14 @@ struct RedoReader {
         throw CatalogDamage("the redo journal has an unknown record")
       }
       switch tag {
-      case .inode: try inode().put(connection, queries)
+      case .inode:
+        let inode = try inode()
+        // The database may have later rows already, in which another inode stands for the item; its own
+        // record follows.
+        if !inode.isDetached {
+          try queries.vacateItem.run(connection, inode.item, inode.number.column)
+        }
+        try inode.put(connection, queries)
       case .noInode:
         let number = InodeNumber(try word())
         let kind = ItemKind(rawValue: try byte()) ?? .file

@@ -136,13 +136,16 @@ struct Queries {
   let inodeOfItem = Query("SELECT ino FROM inode WHERE item = ? AND detached = 0")
   let inodesOfItem = Query("SELECT ino FROM inode WHERE item = ?")
   let setItem = Query("UPDATE inode SET item = ? WHERE ino = ?")
+  /// Whatever else stands for an item does so no more.
+  let vacateItem = Query(
+    "UPDATE inode SET detached = ino WHERE item = ? AND detached = 0 AND ino <> ?")
   let putInode = Query(
     """
     INSERT INTO inode (ino, item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, \
     ctime, btime, target, flags, content, generation, version, blocks) \
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-    ON CONFLICT (ino) DO UPDATE SET detached = excluded.detached, mode = excluded.mode, \
-    uid = excluded.uid, gid = excluded.gid, nlink = excluded.nlink, size = excluded.size, \
+    ON CONFLICT (ino) DO UPDATE SET item = excluded.item, detached = excluded.detached, \
+    mode = excluded.mode, uid = excluded.uid, gid = excluded.gid, nlink = excluded.nlink, size = excluded.size, \
     atime = excluded.atime, mtime = excluded.mtime, ctime = excluded.ctime, \
     btime = excluded.btime, target = excluded.target, flags = excluded.flags, \
     content = excluded.content, generation = excluded.generation, version = excluded.version, \
@@ -268,7 +271,6 @@ struct Queries {
   let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")
   let clearConflicted = Query("DELETE FROM conflicted WHERE item = ?")
   let conflicted = Query("SELECT item FROM conflicted ORDER BY item")
-  let conflictCount = Query("SELECT COUNT(*) FROM conflicted")
 
   let chunk = Query("SELECT pack, offset, stored, length FROM chunk WHERE id = ?")
   let setChunk = Query(

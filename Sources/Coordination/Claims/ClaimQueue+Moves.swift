@@ -1,44 +1,87 @@
+/// An item that is somewhere else now. `to` is where it is after all moves of the batch that this one is of.
+package struct ItemMove: Hashable, Sendable {
+  package let from: Place
+  package let to: ClaimPath
+
+  package init(from: Place, to: ClaimPath) {
+    self.from = from
+    self.to = to
+  }
+}
+
 extension ClaimQueue {
-  /// What is at `old` is at `new` now: claims and presenters go with it. A claim for replacing stays
-  /// with the place. Claims that now wait in a circle are given back with their circle, and are over.
-  package mutating func moved(
-    from old: ClaimPath, to new: ClaimPath
-  ) -> (effects: [ClaimEffect], refused: [ClaimID: ClaimDeadlock]) {
+  package struct Moved: Sendable {
+    package var effects: [ClaimEffect] = []
+    /// Claims that now wait in a circle: given back with their circle, and over.
+    package var refused: [ClaimID: ClaimDeadlock] = [:]
+    /// The presenters that went along.
+    package var presenters: [PresenterID] = []
+  }
+
+  package mutating func moved(from old: ClaimPath, to new: ClaimPath) -> Moved {
+    guard let place = old.places.last else { return Moved() }
+    return moved([ItemMove(from: place, to: new)])
+  }
+
+  /// All of them at once: claims and presenters go with the items, also of two that changed places. A claim
+  /// for replacing stays with the place. What has come to somebody else's place stays where it was claimed.
+  ///
+  /// Its cost is that of what is at and below the old places.
+  package mutating func moved(_ moves: [ItemMove]) -> Moved {
+    var result = Moved()
+    var targets: [Place: ClaimPath] = [:]
+    for move in moves { targets[move.from] = move.to }
     func now(_ path: ClaimPath) -> ClaimPath? {
-      old.covers(path) ? ClaimPath(new.places + path.places.dropFirst(old.places.count)) : nil
+      for at in path.places.indices.reversed() {
+        guard let target = targets[path.places[at]] else { continue }
+        let new = ClaimPath(target.places + path.places[(at + 1)...])
+        return new == path ? nil : new
+      }
+      return nil
     }
-    var isMoved = false
-    for (id, claim) in claims {
+    var claimed: Set<ClaimID> = []
+    var presented: Set<PresenterID> = []
+    for place in targets.keys {
+      let claims = index.around(ClaimPath([place]))
+      claimed.formUnion(claims.here + claims.below)
+      let presenters = presenterIndex.around(ClaimPath([place]))
+      presented.formUnion(presenters.here + presenters.below)
+    }
+
+    var around: [ClaimPath] = []
+    for id in claimed.sorted() {
+      guard let claim = claims[id] else { continue }
       var accesses = claim.accesses
       for at in accesses.indices {
         if case .writing(let options) = accesses[at].mode, options.contains(.forReplacing),
-          accesses[at].path == old
+          let last = accesses[at].path.places.last, targets[last] != nil
         {
           continue
         }
         if let path = now(accesses[at].path) { accesses[at].path = path }
       }
       guard accesses != claim.accesses else { continue }
-      isMoved = true
+      around += claim.accesses.map(\.path) + accesses.map(\.path)
       for access in claim.accesses { index.remove(id, at: access.path) }
       claims[id]?.accesses = accesses
       for access in accesses { index.insert(id, at: access.path) }
     }
-    for (id, presenter) in presenters {
-      guard let path = now(presenter.path) else { continue }
+    for id in presented.sorted() {
+      guard let presenter = presenters[id], let path = now(presenter.path) else { continue }
       presenterIndex.remove(id, at: presenter.path)
       presenters[id]?.path = path
       presenterIndex.insert(id, at: path)
+      result.presenters.append(id)
     }
-    var effects: [ClaimEffect] = []
-    var refused: [ClaimID: ClaimDeadlock] = [:]
-    guard isMoved else { return (effects, refused) }
+
+    guard !around.isEmpty else { return result }
     for id in claims.keys.sorted() where claims[id]?.state == .waiting && isBlocked(id) {
       guard let parties = circle(from: id) else { continue }
-      refused[id] = ClaimDeadlock(parties: parties)
-      effects += release(id)
+      result.refused[id] = ClaimDeadlock(parties: parties)
+      result.effects += release(id)
     }
-    schedule(around: [old, new], &effects)
-    return (effects, refused)
+    var seen: Set<ClaimPath> = []
+    schedule(around: around.filter { seen.insert($0).inserted }, &result.effects)
+    return result
   }
 }

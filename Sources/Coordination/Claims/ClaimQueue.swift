@@ -47,6 +47,8 @@ package struct ClaimQueue: Hashable, Sendable {
   var index = PlaceIndex<ClaimID>()
   var presenterIndex = PlaceIndex<PresenterID>()
   var held: [ClaimantID: Set<ClaimID>] = [:]
+  /// How many claims each party has, files that are open and moments left aside.
+  package private(set) var counts: [PartyID: Int] = [:]
   var waiting: [ClaimantID: Set<ClaimID>] = [:]
   var asked: [PartyID: Int] = [:]
   /// The claims of which presenters are asked, or were and which wait for those who were asked.
@@ -180,6 +182,11 @@ package struct ClaimQueue: Hashable, Sendable {
       }
   }
 
+  /// Whether somebody claims or presents what is at the place or below it.
+  func concerns(_ place: Place) -> Bool {
+    index.isUsed(place) || presenterIndex.isUsed(place)
+  }
+
   /// Whether a claim that is held or about to be, and of which `counts` holds, keeps somebody from this.
   /// Files that are open do not.
   package func isTaken(_ access: ClaimAccess, where counts: (Claim) -> Bool) -> Bool {
@@ -201,6 +208,7 @@ package struct ClaimQueue: Hashable, Sendable {
 
   private mutating func insert(_ id: ClaimID, _ claim: Claim) {
     claims[id] = claim
+    if !claim.isImplicit, !claim.isMomentary { counts[claim.claimant.party, default: 0] += 1 }
     waiting[claim.claimant, default: []].insert(id)
     for access in claim.accesses { index.insert(id, at: access.path) }
   }
@@ -211,6 +219,7 @@ package struct ClaimQueue: Hashable, Sendable {
     for access in claim.accesses { index.remove(id, at: access.path) }
     if !claim.asked.isEmpty { questions = questions.filter { $0.claim != id } }
     for (party, count) in claim.asked { for _ in 0..<count { Self.decrease(&asked, party) } }
+    if !claim.isImplicit, !claim.isMomentary { Self.decrease(&counts, claim.claimant.party) }
     Self.drop(id, from: &held, claim.claimant)
     Self.drop(id, from: &waiting, claim.claimant)
     asking.remove(id)

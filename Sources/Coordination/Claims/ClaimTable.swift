@@ -1,4 +1,4 @@
-package import Catalog
+internal import Catalog
 package import Model
 package import Platform
 internal import Synchronization
@@ -22,6 +22,8 @@ package protocol PresenterListening: Sendable {
   func passedOver(_ question: Question)
   /// It need not be answered: the claim was given up.
   func withdrawn(_ question: Question)
+  /// What happened to the presented items of the party, in order.
+  func told(_ news: [PresenterNews])
 }
 
 /// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its clock.
@@ -57,6 +59,10 @@ package final class ClaimTable: Sendable {
     var implicit: [WrittenFile: (claim: ClaimID, party: PartyID)] = [:]
     /// How many are looking for such files.
     var looking = 0
+    /// Claims, held or waiting, whose claimant speaks for a presenter.
+    var speaking: Set<ClaimID> = []
+    /// Files that were written under such a claim and are not closed yet, though it has ended.
+    var outlasting: [WrittenFile: Set<PresenterID>] = [:]
 
     /// Whether anybody has a use for knowing what is open.
     var isWatched: Bool { looking > 0 || queue.claims.count > implicit.count }
@@ -69,6 +75,11 @@ package final class ClaimTable: Sendable {
 
   let state = Lock(State())
   let active = Atomic(false)
+  /// The last presenter that was added; 0 while there is none.
+  let newest = Atomic<UInt64>(0)
+  let speaking = Atomic(false)
+  /// Where what is told to presenters is found out.
+  let feed = PresenterFeed()
   /// How long a presenter has for each answer.
   package let patience: Duration
 
@@ -166,6 +177,7 @@ package final class ClaimTable: Sendable {
       let id = ClaimID(state.next())
       made = id
       state.completions[id] = completion
+      if presenter != nil { state.speaking.insert(id) }
       do throws(ClaimDeadlock) {
         return try state.queue.submit(id, by: claimant, accesses, for: presenter)
       } catch {
@@ -197,17 +209,29 @@ package final class ClaimTable: Sendable {
     state.withLock { $0.queue.claims[id]?.claimant.party }
   }
 
+  /// How many claims the party holds and waits for.
+  package func claimCount(of party: PartyID) -> Int {
+    state.withLock { $0.queue.counts[party] ?? 0 }
+  }
+
   /// Whether others keep the claim from having its turn. While presenters are asked it has it.
   package func isWaiting(_ id: ClaimID) -> Bool {
     state.withLock { $0.queue.claims[id]?.state == .waiting }
   }
 
-  package func moved(from old: ClaimPath, to new: ClaimPath) {
+  /// Gives the presenters that went along.
+  @discardableResult
+  package func moved(_ moves: [ItemMove]) -> [PresenterID] {
+    var presenters: [PresenterID] = []
     change { state in
-      let (effects, refused) = state.queue.moved(from: old, to: new)
-      for (id, deadlock) in refused.sorted(by: { $0.key < $1.key }) { refuse(id, deadlock, &state) }
-      return effects
+      let moved = state.queue.moved(moves)
+      for (id, deadlock) in moved.refused.sorted(by: { $0.key < $1.key }) {
+        refuse(id, deadlock, &state)
+      }
+      presenters = moved.presenters
+      return moved.effects
     }
+    return presenters
   }
 
   /// Whether somebody else's claim keeps this from being done now.
@@ -256,6 +280,7 @@ package final class ClaimTable: Sendable {
     state.withLock { state in
       let id = PresenterID(state.next())
       state.queue.addPresenter(id, of: party, at: path)
+      newest.store(id.rawValue, ordering: .sequentiallyConsistent)
       return id
     }
   }
@@ -304,6 +329,12 @@ package final class ClaimTable: Sendable {
         }
       }
       active.store(isWatched, ordering: .sequentiallyConsistent)
+      if state.queue.presenters.isEmpty { newest.store(0, ordering: .sequentiallyConsistent) }
+      if !state.speaking.isEmpty {
+        state.speaking = state.speaking.filter { state.queue.claims[$0] != nil }
+      }
+      speaking.store(
+        !state.speaking.isEmpty || !state.outlasting.isEmpty, ordering: .sequentiallyConsistent)
     }
     drain()
   }

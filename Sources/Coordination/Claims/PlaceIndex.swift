@@ -33,6 +33,9 @@ struct PlaceIndex<ID: Hashable & Comparable & Sendable>: Hashable, Sendable {
   /// What is at several paths has to be removed from all of them.
   mutating func remove(_ id: ID, at path: ClaimPath) { set(id, at: path, false) }
 
+  /// Whether anything is at the place or below it.
+  func isUsed(_ place: Place) -> Bool { nodes[place] != nil }
+
   /// Lists, each in order, that together hold all that meets the path.
   func meeting(_ path: ClaimPath) -> [[ID]] {
     let around = around(path)

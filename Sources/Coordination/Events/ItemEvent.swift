@@ -35,11 +35,15 @@ package struct ItemEvent: Hashable, Sendable {
   package let origin: Origin
   /// The device that did it, where that is known.
   package let device: DeviceID?
+  /// Which versions were gained, or are resolved.
+  package let versions: [VersionID]
 
   package init(
     time: Timestamp, kind: Kind, container: ContainerID, path: [ItemName],
-    oldPath: [ItemName]? = nil, origin: Origin = .local, device: DeviceID? = nil
+    oldPath: [ItemName]? = nil, origin: Origin = .local, device: DeviceID? = nil,
+    versions: [VersionID] = []
   ) {
+    self.versions = versions
     self.time = time
     self.kind = kind
     self.container = container

@@ -10,7 +10,7 @@ extension ContainerSync {
 
   /// The versions that wait to be resolved, of items that are about to be changed in the log's tree.
   func versionsForEvents(_ upserts: [ItemRecord]) -> [ItemID: [ContentVersion]] {
-    guard coordinator.events.isActive else { return [:] }
+    guard coordinator.hasListeners else { return [:] }
     var result: [ItemID: [ContentVersion]] = [:]
     for record in upserts {
       result[record.id] = ((try? coordinator.catalog.remote(record.id)) ?? nil)?.conflicts
@@ -20,14 +20,14 @@ extension ContainerSync {
 
   /// A segment was folded. `before` is what `versionsForEvents` gave.
   func noteForEvents(_ segment: LogSegment, _ before: [ItemID: [ContentVersion]]) {
-    guard coordinator.events.isActive else { return }
+    guard coordinator.hasListeners else { return }
     let isOurs = segment.origin.device == device
     for record in segment.changes.upserts {
       coordinator.tellVersions(
         of: record.id, were: before[record.id] ?? [], are: record.conflicts,
         by: isOurs ? nil : segment.origin.device)
     }
-    guard !isOurs else { return }
+    guard !isOurs, coordinator.events.isActive else { return }
     for item in segment.changes.upserts.map(\.id) + segment.changes.removals
     where writers.count < Self.writerLimit {
       writers[item] = segment.origin.device

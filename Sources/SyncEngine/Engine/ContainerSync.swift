@@ -152,7 +152,7 @@ package actor ContainerSync {
   }
 
   /// So that a program that starts after `sync` returned sees what was applied.
-  private func kernelKnows() async {
+  func kernelKnows() async {
     let coordinator = coordinator
     await withCheckedContinuation { done in
       DispatchQueue.global().async {

@@ -128,9 +128,10 @@ extension ContainerSync {
         try place(link, among: records, taken: &taken)
       }.sorted()
       if record.kind == .file, record.content?.manifest == nil,
-        let kept = record.conflicts.last(where: { $0.manifest != nil })
+        var kept = record.conflicts.last(where: { $0.manifest != nil })
       {
         record.conflicts.removeAll { $0.id == kept.id }
+        kept.isResolved = false
         record.content = kept
       }
       record.conflicts.removeAll { $0.manifest == nil }

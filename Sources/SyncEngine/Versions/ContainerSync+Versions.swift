@@ -57,7 +57,7 @@ extension ContainerSync {
   {
     (record?.conflicts ?? []).sorted { $0.modified > $1.modified }.map { version in
       FileVersion(
-        id: version.id, isCurrent: false, isConflict: true, isResolved: false,
+        id: version.id, isCurrent: false, isConflict: true, isResolved: version.isResolved,
         device: version.device, modified: version.modified, size: version.size,
         hasLocalContents: inode.content == .local && inode.version == version.id)
     }
@@ -150,7 +150,7 @@ extension ContainerSync {
     async throws(VersionFailure)
   {
     let gone = Set(versions)
-    try await changeVersions(of: number) { record, _ in
+    try await changeVersions(of: number, settles: false) { record, _ in
       let current =
         try record.kind == .file ? record.content?.id : self.currentPackage(record.id)?.id
       if let current, gone.contains(current) { throw VersionFailure.isCurrent }
@@ -161,10 +161,30 @@ extension ContainerSync {
     }
   }
 
+  /// Marks conflict versions on every device as ones that nobody has to look at any more, or that somebody
+  /// has: they stay as they are. `isResolved` of what is gone already has no effect.
+  package func mark(_ versions: [VersionID], isResolved: Bool, of number: InodeNumber)
+    async throws(VersionFailure)
+  {
+    let named = Set(versions)
+    try await changeVersions(of: number, settles: false) { record, _ in
+      let there = Set(record.conflicts.map(\.id))
+      guard isResolved || named.isSubset(of: there) else { throw VersionFailure.notFound }
+      var marked = record
+      for index in marked.conflicts.indices where named.contains(marked.conflicts[index].id) {
+        marked.conflicts[index].isResolved = isResolved
+      }
+      return marked == record ? LogChanges() : LogChanges(upserts: [marked])
+    }
+  }
+
   /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
   /// made from.
+  ///
+  /// `settles`: what this device has not sent yet belongs to it, and it is done when the item here is what
+  /// the log says. Without it nobody is waited for who has a claim on the item: most likely that is who asks.
   private func changeVersions(
-    of number: InodeNumber,
+    of number: InodeNumber, settles: Bool = true,
     _ changes: (ItemRecord, RemoteContainer) async throws -> LogChanges
   ) async throws(VersionFailure) {
     let catalog = coordinator.catalog
@@ -173,8 +193,7 @@ extension ContainerSync {
       guard link.isReachable else { throw VersionFailure.offline }
       let remote = try await link.container()
       for _ in 0..<100 {
-        // What this device has not sent yet belongs to the conflict too.
-        try await sync(timeout: .seconds(60))
+        try await look(settles: settles)
         // Before the record: while a package's changes are made the log may go on.
         let position = try catalog.position()
         guard let record = try catalog.remote(inode.item) else { throw VersionFailure.notFound }
@@ -186,7 +205,7 @@ extension ContainerSync {
         }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change: nothing of it was done here.
-          try await sync(timeout: .seconds(60))
+          try await look(settles: settles)
           return
         }
       }
@@ -200,6 +219,13 @@ extension ContainerSync {
     }
   }
 
+  /// Reads the log to its end.
+  private func look(settles: Bool) async throws(SyncFailure) {
+    guard !settles else { return try await sync(timeout: .seconds(60)) }
+    if case .failed(let failure) = await runCycle(freshly: true) { throw failure }
+    await kernelKnows()
+  }
+
   private func resolution(
     of record: ItemRecord, keep: [VersionID]
   ) throws -> LogChanges {
@@ -207,7 +233,9 @@ extension ContainerSync {
     let kept = keep.compactMap { id in record.contents.first { $0.id == id } }
     guard kept.count == keep.count else { throw VersionFailure.notFound }
     guard !record.conflicts.isEmpty else { return LogChanges() }
-    let winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
+    var winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
+    let lost = Set(kept.map(\.id)).subtracting([winner.id])
+    winner.isResolved = false
     var resolved = record
     resolved.content = winner
     resolved.conflicts = []
@@ -215,7 +243,8 @@ extension ContainerSync {
     var changes = LogChanges(upserts: [resolved])
     guard let link = record.links.first else { return changes }
     var number = 2
-    for version in kept where version != winner {
+    for var version in kept where lost.contains(version.id) {
+      version.isResolved = false
       changes.upserts.append(
         ItemRecord(
           id: .random(), kind: .file, links: [try free(beside: link, &number)],

@@ -58,7 +58,7 @@ final class Service: Sendable {
 
   /// What is to be told goes on being told when the daemon was restarted. None is started for it: who
   /// stopped it meant it.
-  private func reconnect() {
+  func reconnect() {
     let mustStart = state.withLock { state in
       guard !state.restorers.isEmpty, !state.isReconnecting else { return false }
       state.isReconnecting = true

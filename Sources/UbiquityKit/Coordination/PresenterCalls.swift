@@ -68,6 +68,6 @@ enum PresenterCalls {
     _ body: @escaping @Sendable (any NSFilePresenter, NSFileVersion) -> Void
   ) {
     guard let version else { return }
-    entry.call { body($0, PresentedVersion.make(version, of: url)) }
+    entry.call { body($0, NSFileVersion(told: version, of: url)) }
   }
 }

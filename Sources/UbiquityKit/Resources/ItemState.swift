@@ -1,0 +1,60 @@
+internal import ControlProtocol
+internal import Foundation
+internal import Glibc
+internal import SystemPackage
+
+/// What a container says of an item, as the item's `user.ubiquity.status` attribute has it.
+struct ItemState: Sendable, Decodable {
+  var downloadingStatus: String
+  var isDownloading: Bool
+  var isUploading: Bool
+  var isUploaded: Bool
+  var hasUnresolvedConflicts: Bool
+  var isExcludedFromSync: Bool
+  var percentDownloaded: Int
+  var percentUploaded: Int
+  var downloadingError: String?
+  var uploadingError: String?
+  var version: String?
+  var container: String
+
+  static let attribute = "user.ubiquity.status"
+
+  /// Nil for what is in no container. Reads one attribute of the item: no socket, no network. Of symbolic
+  /// links and FIFOs, which the kernel gives no attributes of users, the daemon is asked.
+  static func of(_ url: URL) throws(CocoaError) -> ItemState? {
+    let path = try ItemCalls.path(url)
+    do throws(Errno) {
+      let kind = try path.status().st_mode & S_IFMT
+      if kind == S_IFREG || kind == S_IFDIR {
+        guard let value = try path.attribute(attribute) else { return nil }
+        // On another file system anyone could have written that.
+        guard (try? ItemCalls.locate(url, .reading)) != nil else { return nil }
+        return try? JSONDecoder().decode(ItemState.self, from: Data(value))
+      }
+    } catch {
+      throw UbiquityErrors.cocoa(error, .reading, at: url)
+    }
+    guard let item = try? ItemCalls.locate(url, .reading), !VersionsPlace.contains(item) else {
+      return nil
+    }
+    return try ItemCalls.call(
+      Methods.ItemStatus.self, ItemsRequest(items: [item]), .reading, at: url
+    ).items.first.map(ItemState.init)
+  }
+
+  private init(_ report: ItemReport) {
+    downloadingStatus = report.downloadingStatus
+    isDownloading = report.isDownloading
+    isUploading = report.isUploading
+    isUploaded = report.isUploaded
+    hasUnresolvedConflicts = report.hasUnresolvedConflicts
+    isExcludedFromSync = report.isExcludedFromSync
+    percentDownloaded = report.percentDownloaded
+    percentUploaded = report.percentUploaded
+    downloadingError = report.downloadingError
+    uploadingError = report.uploadingError
+    version = report.version
+    container = report.container
+  }
+}
