@@ -143,6 +143,12 @@ let package = Package(
     .executableTarget(
       name: "KitScenarios", dependencies: ["UbiquityKit"], path: "Tests/KitScenarios",
       swiftSettings: settings),
+    .executableTarget(
+      name: "notes-example", dependencies: ["UbiquityKit"], path: "Examples/Notes",
+      swiftSettings: settings),
+    .executableTarget(
+      name: "watcher-example", dependencies: ["UbiquityKit"], path: "Examples/Watcher",
+      swiftSettings: settings),
     .target(name: "CSimulation", path: "Tests/CSimulation"),
     .executableTarget(
       name: "EngineSimulation",

@@ -8,10 +8,13 @@ extension EndToEnd {
     static let prelude = #"""
       kit() { local device=$1; shift; UBIQUITYFS_STATE=$ROOT/$device KitScenarios "$@"; }
       starts() { # NAME WORD DEVICE SCENARIO...: in the background until `ends NAME`; what it says is in $ROOT/NAME
-        local name=$1 word=$2; shift 2
+        local name=$1 word=$2 device=$3; shift 3
         rm -f "$ROOT/$name" "$ROOT/$name.in"; mkfifo "$ROOT/$name.in"
-        kit "$@" < "$ROOT/$name.in" > "$ROOT/$name" 2>&1 & eval "pid_$name=$!"
-        eval "exec {input_$name}> \"\$ROOT/\$name.in\""
+        ( # Not with the others' inputs open, which would then never end.
+          local input; for input in ${inputs:-}; do eval "exec $input>&-"; done
+          UBIQUITYFS_STATE=$ROOT/$device exec KitScenarios "$@" < "$ROOT/$name.in" > "$ROOT/$name" 2>&1
+        ) & eval "pid_$name=$!"
+        eval "exec {input_$name}> \"\$ROOT/\$name.in\"; inputs=\"\${inputs:-} \$input_$name\""
         until_true 30 grep -qs "$word" "$ROOT/$name" || { cat "$ROOT/$name" >&2; return 1; }
       }
       ends() { # NAME: fails if the scenario did
@@ -205,6 +208,110 @@ extension EndToEnd {
             on a coordinate write "$A/file" --timeout 20 -- true
             until_true 10 grep -q relinquishToWriter "$ROOT/one"
             ends one
+            """#)
+      }
+    }
+
+    // MARK: Documents
+
+    /// A document's life, alone, with other programs, as a package, and of several format versions.
+    @Test func documentsLive() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.prelude + #"""
+            mkdir "$A/life" "$A/others"
+            kit a document-life "$A/life"
+            kit a document-others "$A/others"
+            kit a document-package "$A/photos.album"
+            echo old > "$A/kept.txt"; chmod 640 "$A/kept.txt"; setfattr -n user.colour -v red "$A/kept.txt"
+            kit a document-format "$A/format.txt"
+            same "$(getfattr --only-values -n user.document.formatVersion --absolute-names "$A/format.txt")" 1
+            # Outside of containers documents work too.
+            mkdir "$WORK/outside"; kit a document-life "$WORK/outside"
+            on a sync --wait
+            """#)
+      }
+    }
+
+    /// A package that is a document arrives as a whole, and what did not change is not uploaded again.
+    @Test func packagesOfDocumentsSynchronise() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + #"""
+            mkdir "$A/photos.pages"; rmdir "$A/photos.pages"
+            kit a document-package "$A/photos.pages"; synced a b
+            same "$(cat "$B/photos.pages/two.txt")" new
+            same "$(ls "$B/photos.pages" | tr '\n' ' ')" 'link one.txt sub three.txt two.txt '
+            same "$(ls -A "$B" | tr '\n' ' ')" 'photos.pages '
+            """#)
+      }
+    }
+
+    private static let notes = #"""
+      notes() { # NAME DEVICE FILE: the editor in the background; `tell NAME COMMAND`, `ends NAME`
+        local name=$1 device=$2 file=$3
+        rm -f "$ROOT/$name" "$ROOT/$name.in"; mkfifo "$ROOT/$name.in"
+        ( local input; for input in ${inputs:-}; do eval "exec $input>&-"; done
+          UBIQUITYFS_STATE=$ROOT/$device exec notes-example "$file" < "$ROOT/$name.in" > "$ROOT/$name" 2>&1
+        ) & eval "pid_$name=$!"
+        eval "exec {input_$name}> \"\$ROOT/\$name.in\"; inputs=\"\${inputs:-} \$input_$name\""
+        until_true 30 grep -qs . "$ROOT/$name" || return 1
+      }
+      tell() { local input; eval "input=\$input_$1"; echo "$2" >&$input; }
+      shows() { until_true 30 grep -qs "$2" "$ROOT/$1" || { cat "$ROOT/$1" >&2; return 1; }; }
+
+      """#
+
+    /// The notes of the tutorial on two devices: an edit arrives while the note is open, and is saved by itself.
+    @Test func notesArriveOnTheOtherDevice() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + Self.notes + #"""
+            notes one a "$A/note.txt"
+            tell one 'append first'; tell one 'save'; shows one saved; synced a b
+            notes two b "$B/note.txt"; shows two '1  first'
+            tell two 'append second'; until_true 20 grep -q second "$B/note.txt"; synced b a
+            shows one 'changed elsewhere'; shows one '2  second'
+            tell one 'edit 1 changed'; tell one 'append third'; until_true 20 grep -q third "$A/note.txt"; synced a b
+            shows two '3  third'; shows two '1  changed'
+            tell two 'delete 2'; tell two quit; ends two; synced b a
+            until_true 20 not grep -q second "$A/note.txt"
+            ends one
+            same "$(cat "$A/note.txt")" "$(printf 'changed\nthird')"
+            same "$(ls -A "$A")" note.txt
+            """#)
+      }
+    }
+
+    /// Both devices edit offline: a conflict, seen on both, settled on one for both.
+    @Test func aConflictOfNotesIsSettled() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + Self.notes + #"""
+            notes one a "$A/note.txt"; tell one 'append base'; tell one save; shows one saved; synced a b
+            notes two b "$B/note.txt"; shows two base
+            on a offline on; on b offline on
+            tell one 'append of a'; until_true 20 grep -q 'of a' "$A/note.txt"; sleep 1
+            tell two 'append of b'; until_true 20 grep -q 'of b' "$B/note.txt"
+            on a offline off; on b offline off; synced a b a
+            same "$(ls -A "$A")" note.txt
+            same "$(cat "$A/note.txt")" "$(printf 'base\nof b')"
+            shows one 'changed elsewhere'; shows one 'another device wrote'
+            tell one conflicts; shows one '^1  a  '
+            tell one 'keep 1'; shows one settled
+            same "$(cat "$A/note.txt")" "$(printf 'base\nof a')"; synced a b
+            until_true 20 grep -q 'of a' "$B/note.txt"
+            shows two '2  of a'
+            tell two conflicts; shows two 'no conflict'
+            ends one; ends two
+            same "$(ls -A "$B")" note.txt
             """#)
       }
     }

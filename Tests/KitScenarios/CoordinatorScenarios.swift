@@ -119,7 +119,7 @@ enum CoordinatorScenarios {
     let given = DispatchSemaphore(value: 0)
     try coordinator.coordinate(writingItemAt: file) { _ in
       Thread.detachNewThread {
-        try? other.coordinate(writingItemAt: file) { _ in given.signal() }
+        _ = try? other.coordinate(writingItemAt: file) { _ in given.signal() }
       }
       try expect(given.wait(timeout: .now() + 30) == .success, "one purpose waited for itself")
     }
@@ -204,7 +204,7 @@ enum CoordinatorScenarios {
     let other = NSFileCoordinator()
     let waiting = Task.detached { try await other.coordinate(writingItemAt: files[2]) { _ in } }
     try await Task.sleep(for: .milliseconds(300))
-    try coordinator.coordinate(writingItemAt: files[2]) { _ in }
+    try await coordinator.coordinate(writingItemAt: files[2]) { _ in }
     other.cancel()
     do {
       try await waiting.value

@@ -146,36 +146,36 @@ enum PresenterScenarios {
     }
 
     // "A coordinator does not ask the presenter that it was made with."
-    try NSFileCoordinator(filePresenter: first).coordinate(writingItemAt: url) { _ in
+    try await NSFileCoordinator(filePresenter: first).coordinate(writingItemAt: url) { _ in
       try expect(second.words == ["relinquishToWriter"], "\(second.words)")
     }
     try await all { second.words == ["relinquishToWriter", "reacquire"] }
     try expect(first.words.isEmpty, "\(first.words)")
     // Names and attributes alone: nobody is asked.
-    try NSFileCoordinator().coordinate(
+    try await NSFileCoordinator().coordinate(
       readingItemAt: url, options: .immediatelyAvailableMetadataOnly
     ) { _ in }
-    try NSFileCoordinator().coordinate(
+    try await NSFileCoordinator().coordinate(
       writingItemAt: url, options: .contentIndependentMetadataOnly
     ) { _ in }
     try expect(first.words.isEmpty, "\(first.words)")
     // Merging: save first. Without changes: do not.
-    try NSFileCoordinator(filePresenter: second).coordinate(
+    try await NSFileCoordinator(filePresenter: second).coordinate(
       writingItemAt: url, options: .forMerging
     ) { _ in }
     try await all { first.words == ["relinquishToWriter", "saveChanges", "reacquire"] }
-    try NSFileCoordinator(filePresenter: second).coordinate(
+    try await NSFileCoordinator(filePresenter: second).coordinate(
       readingItemAt: url, options: .withoutChanges
     ) { _ in }
     try await all { first.words.suffix(2) == ["relinquishToReader", "reacquire"] }
-    try NSFileCoordinator(filePresenter: second).coordinate(
+    try await NSFileCoordinator(filePresenter: second).coordinate(
       writingItemAt: url, options: .forReplacing
     ) { _ in }
     try await all { first.words.suffix(2) == ["accommodateDeletion", "reacquire"] }
     // Removed ones are not asked any more.
     NSFileCoordinator.removeFilePresenter(first)
     let before = first.words
-    try NSFileCoordinator(filePresenter: second).coordinate(writingItemAt: url) { _ in }
+    try await NSFileCoordinator(filePresenter: second).coordinate(writingItemAt: url) { _ in }
     try expect(first.words == before, "\(first.words)")
     NSFileCoordinator.removeFilePresenter(second)
     try expect(NSFileCoordinator.filePresenters.isEmpty)

@@ -89,11 +89,11 @@ extension NSFileCoordinator {
   }
 
   /// The same for tasks: suspends until the claim is given, and gives what `accessor` gives.
-  public func coordinate<Result>(
-    with intents: [NSFileAccessIntent], isolation: isolated (any Actor)? = #isolation,
+  nonisolated(nonsending) public func coordinate<Result>(
+    with intents: [NSFileAccessIntent],
     byAccessor accessor: () async throws -> Result
   ) async throws -> Result {
-    try await perform(intents.map(\.wish), isolation: isolation) { urls in
+    try await perform(intents.map(\.wish), isolation: #isolation) { urls in
       for (intent, url) in zip(intents, urls) { intent.url = url }
       return try await accessor()
     }

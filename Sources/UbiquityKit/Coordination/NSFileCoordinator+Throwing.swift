@@ -1,8 +1,10 @@
 public import Foundation
 
-/// The same, giving what the accessor gives, and throwing its errors and those of the claim.
+/// The same, giving what the accessor gives, and throwing its errors and those of the claim. Code of tasks
+/// gets the forms that suspend, all other code those that block.
 extension NSFileCoordinator {
   /// Gives what `reader` gives, which runs while nobody changes the item. Blocks.
+  @_disfavoredOverload
   public func coordinate<Result>(
     readingItemAt url: URL, options: ReadingOptions = [], byAccessor reader: (URL) throws -> Result
   ) throws -> Result {
@@ -10,6 +12,7 @@ extension NSFileCoordinator {
   }
 
   /// Gives what `writer` gives, which runs while nobody else reads or changes the item. Blocks.
+  @_disfavoredOverload
   public func coordinate<Result>(
     writingItemAt url: URL, options: WritingOptions = [], byAccessor writer: (URL) throws -> Result
   ) throws -> Result {
@@ -17,6 +20,7 @@ extension NSFileCoordinator {
   }
 
   /// Reads one item and changes another, under one claim. Blocks.
+  @_disfavoredOverload
   public func coordinate<Result>(
     readingItemAt readingURL: URL, options readingOptions: ReadingOptions = [],
     writingItemAt writingURL: URL, options writingOptions: WritingOptions = [],
@@ -28,6 +32,7 @@ extension NSFileCoordinator {
   }
 
   /// Changes two items under one claim. Blocks.
+  @_disfavoredOverload
   public func coordinate<Result>(
     writingItemAt url1: URL, options options1: WritingOptions = [],
     writingItemAt url2: URL, options options2: WritingOptions = [],
@@ -39,45 +44,41 @@ extension NSFileCoordinator {
   /// Suspends until the claim is given, then runs `reader` in the caller's isolation; the claim is held
   /// until it has returned. A task that is cancelled meanwhile gives up the claim that it waits for, and
   /// throws `NSUserCancelledError`.
-  public func coordinate<Result>(
+  nonisolated(nonsending) public func coordinate<Result>(
     readingItemAt url: URL, options: ReadingOptions = [],
-    isolation: isolated (any Actor)? = #isolation,
     byAccessor reader: (URL) async throws -> Result
   ) async throws -> Result {
-    try await perform([.reading(url, options)], isolation: isolation) { try await reader($0[0]) }
+    try await perform([.reading(url, options)], isolation: #isolation) { try await reader($0[0]) }
   }
 
   /// As the asynchronous form for reading, for changing the item.
-  public func coordinate<Result>(
+  nonisolated(nonsending) public func coordinate<Result>(
     writingItemAt url: URL, options: WritingOptions = [],
-    isolation: isolated (any Actor)? = #isolation,
     byAccessor writer: (URL) async throws -> Result
   ) async throws -> Result {
-    try await perform([.writing(url, options)], isolation: isolation) { try await writer($0[0]) }
+    try await perform([.writing(url, options)], isolation: #isolation) { try await writer($0[0]) }
   }
 
   /// As the asynchronous form for reading, for reading one item and changing another.
-  public func coordinate<Result>(
+  nonisolated(nonsending) public func coordinate<Result>(
     readingItemAt readingURL: URL, options readingOptions: ReadingOptions = [],
     writingItemAt writingURL: URL, options writingOptions: WritingOptions = [],
-    isolation: isolated (any Actor)? = #isolation,
     byAccessor readerWriter: (URL, URL) async throws -> Result
   ) async throws -> Result {
     try await perform(
       [.reading(readingURL, readingOptions), .writing(writingURL, writingOptions)],
-      isolation: isolation
+      isolation: #isolation
     ) { try await readerWriter($0[0], $0[1]) }
   }
 
   /// As the asynchronous form for reading, for changing two items.
-  public func coordinate<Result>(
+  nonisolated(nonsending) public func coordinate<Result>(
     writingItemAt url1: URL, options options1: WritingOptions = [],
     writingItemAt url2: URL, options options2: WritingOptions = [],
-    isolation: isolated (any Actor)? = #isolation,
     byAccessor writer: (URL, URL) async throws -> Result
   ) async throws -> Result {
     try await perform(
-      [.writing(url1, options1), .writing(url2, options2)], isolation: isolation
+      [.writing(url1, options1), .writing(url2, options2)], isolation: #isolation
     ) { try await writer($0[0], $0[1]) }
   }
 }

@@ -1,0 +1,7 @@
+import Foundation
+import UbiquityKit
+
+@main
+enum WatcherExample {
+  static func main() {}
+}
