@@ -210,6 +210,8 @@ extension EndToEnd {
             synced a b; [ -e "$B/file" ]
             mkdir "$A/keep.nosync"; echo 1 > "$A/keep.nosync/in"
             same "$(kit a include "$A/keep.nosync/in")" 3328
+            # Nothing is on its way any more.
+            synced a b a b
             """#)
         let before = try await account.status("b").traffic
         try await account.script(
