@@ -50,7 +50,9 @@ enum DocumentScenarios {
     try expect(try condition(), "never: \(what)", line: line)
   }
 
-  private static func stored(_ url: URL) -> String? { try? String(contentsOf: url, encoding: .utf8) }
+  private static func stored(_ url: URL) -> String? {
+    try? String(contentsOf: url, encoding: .utf8)
+  }
 
   /// By which a file that was written anew differs.
   private static func stamp(_ url: URL) throws -> [String] {
@@ -118,7 +120,8 @@ enum DocumentScenarios {
     try expect(await !document.close() && !document.documentState.contains(.closed))
     document.failure = nil
     try expect(await document.close())
-    try expect(document.documentState == .closed && stored(url) == "three", "\(document.documentState)")
+    try expect(
+      document.documentState == .closed && stored(url) == "three", "\(document.documentState)")
     try expect(NSFileCoordinator.filePresenters.isEmpty)
 
     // Closed means closed.
@@ -127,7 +130,10 @@ enum DocumentScenarios {
     let copy = directory.appendingPathComponent("copy.txt")
     try expect(await document.save(to: copy, for: .forCreating) && document.fileURL == copy)
     document.edit("four")
-    try expect(await document.close() && stored(copy) == "four" && stored(url) == "three")
+    try expect(await document.close(), "\(document.errors)")
+    try expect(
+      stored(copy) == "four" && stored(url) == "three", "\(stored(copy) ?? "") \(stored(url) ?? "")"
+    )
 
     // Apple's forms.
     let opened: Bool = await withCheckedContinuation { continuation in
@@ -215,12 +221,14 @@ enum DocumentScenarios {
     album.wrapper.addFileWrapper(sub)
     for name in ["one.txt", "two.txt"] {
       try expect(
-        album.wrapper.addRegularFile(withContents: Data(name.utf8), preferredFilename: name) == name)
+        album.wrapper.addRegularFile(withContents: Data(name.utf8), preferredFilename: name) == name
+      )
     }
     try expect(
       album.wrapper.addRegularFile(withContents: Data("again".utf8), preferredFilename: "one.txt")
         == "one 2.txt")
-    let link = FileWrapper(symbolicLinkWithDestinationURL: URL(fileURLWithPath: "one.txt", relativeTo: url))
+    let link = FileWrapper(
+      symbolicLinkWithDestinationURL: URL(fileURLWithPath: "one.txt", relativeTo: url))
     link.preferredFilename = "link"
     album.wrapper.addFileWrapper(link)
     try expect(await album.save(to: url, for: .forCreating), "\(album.errors)")
