@@ -107,11 +107,15 @@ let package = Package(
 
     .target(name: "ControlProtocol", dependencies: ["Model"], swiftSettings: settings),
     .target(
+      name: "MetadataQueries", dependencies: ["ControlProtocol", "Model"], swiftSettings: settings),
+    .target(
       name: "DaemonClient", dependencies: ["ControlProtocol", "Platform", system],
       swiftSettings: settings),
     .target(
       name: "UbiquityKit",
-      dependencies: ["ControlProtocol", "DaemonClient", "Platform", "CLinux", system],
+      dependencies: [
+        "ControlProtocol", "MetadataQueries", "DaemonClient", "Platform", "CLinux", system,
+      ],
       exclude: ["UbiquityKit.docc"],
       swiftSettings: settings),
     .target(
@@ -119,13 +123,14 @@ let package = Package(
       dependencies: [
         "Model", "Platform", "Catalog", "ContentStore", "Coordination", "FileSystem", "FuseKernel",
         "MountDriver", "Backend", "BackendDirectory", "RemoteStore", "SyncEngine",
-        "ControlProtocol", logging, system, yams,
+        "ControlProtocol", "MetadataQueries", logging, system, yams,
       ],
       swiftSettings: settings),
     .executableTarget(
       name: "ubiquityfs",
       dependencies: [
-        "Daemon", "DaemonClient", "ControlProtocol", "Model", "Platform", arguments, system,
+        "Daemon", "DaemonClient", "ControlProtocol", "MetadataQueries", "Model", "Platform",
+        arguments, system,
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -199,6 +204,9 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "ControlProtocolTests", dependencies: ["ControlProtocol", "Model"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "MetadataQueriesTests", dependencies: ["MetadataQueries", "ControlProtocol"],
       swiftSettings: settings),
     .testTarget(
       name: "DaemonTests",

@@ -21,6 +21,30 @@ extension ContainerCoordinator {
   /// Whether anybody hears of what happens.
   package var hasListeners: Bool { events.isActive || claims.isPresenting }
 
+  /// `status` tells something else of it now. Costs one load while nobody wants to know.
+  package func tellStatus(_ number: InodeNumber) {
+    guard events.isStatusActive else { return }
+    post(.status, (try? catalog.path(of: number)) ?? nil)
+  }
+
+  package func tellStatus(of item: ItemID) {
+    guard events.isStatusActive, let number = (try? catalog.inodeNumber(of: item)) ?? nil else {
+      return
+    }
+    tellStatus(number)
+  }
+
+  package func tellStatus(below number: InodeNumber) {
+    guard events.isStatusActive else { return }
+    post(.statusBelow, (try? catalog.path(of: number)) ?? nil)
+  }
+
+  /// The container was mounted or unmounted, or anything may be another.
+  package func tellContainer() {
+    guard events.isStatusActive else { return }
+    post(.container, [])
+  }
+
   package func tellMove(
     from name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber
   ) {

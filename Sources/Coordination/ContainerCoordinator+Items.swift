@@ -115,6 +115,7 @@ extension ContainerCoordinator {
   /// evicted.
   package func setPinned(_ number: InodeNumber, _ pinned: Bool) throws(Errno) {
     try catalog.setPinned(number, pinned)
+    tellStatus(below: number)
     if pinned {
       do throws(Errno) { try startDownload(number) } catch {
         // Offline: the pin holds, and the content comes when the device is online again.
@@ -146,7 +147,17 @@ extension ContainerCoordinator {
     return result
   }
 
-  private func itemStatus(_ inode: Catalog.Inode) throws(Errno) -> ItemStatus {
+  /// As above, for who knows this of it already, without a look at names.
+  package func status(
+    of inode: Catalog.Inode, isPackage: Bool, isPinned: Bool
+  ) throws(Errno) -> ItemStatus {
+    try isPackage
+      ? packageStatus(inode, isPinned: isPinned) : itemStatus(inode, isPinned: isPinned)
+  }
+
+  private func itemStatus(_ inode: Catalog.Inode, isPinned: Bool? = nil) throws(Errno)
+    -> ItemStatus
+  {
     let number = inode.number
     let transfer = transferState(of: number)
     let remote = try catalog.remote(inode.item)
@@ -169,21 +180,24 @@ extension ContainerCoordinator {
       isUploaded: isUploaded,
       hasUnresolvedConflicts: !(remote?.unresolved.isEmpty ?? true),
       isExcludedFromSync: inode.isExcluded,
-      isPinned: isPinned(inode),
+      isPinned: isPinned ?? self.isPinned(inode),
       isPackage: inode.isPackage,
       nameCollision: false,
       percentDownloaded: percentDownloaded(inode),
       percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
       downloadingError: transfer.downloadingError,
-      uploadingError: transfer.uploadingError,
+      uploadingError: transfer.uploadingError
+        ?? (isDirty && !isUploaded && !inode.isExcluded ? transfer.stoppedBy : nil),
       version: inode.version?.description ?? "",
       itemIdentifier: inode.item.description,
       container: container.description)
   }
 
   /// A package is what the files in it are: here when all are, sent when all are.
-  private func packageStatus(_ inode: Catalog.Inode) throws(Errno) -> ItemStatus {
-    var result = try itemStatus(inode)
+  private func packageStatus(_ inode: Catalog.Inode, isPinned: Bool? = nil) throws(Errno)
+    -> ItemStatus
+  {
+    var result = try itemStatus(inode, isPinned: isPinned)
     result.isPackage = true
     var below: [Catalog.Inode] = []
     try forEachBelow(inode.number) { if !$0.isExcluded { below.append($0) } }
@@ -191,7 +205,7 @@ extension ContainerCoordinator {
     var present: UInt64 = 0
     var sent: UInt64 = 0
     for child in below {
-      let status = try itemStatus(child)
+      let status = try itemStatus(child, isPinned: result.isPinned)
       if !status.isUploaded { result.isUploaded = false }
       guard child.kind == .file else { continue }
       switch (result.downloadingStatus, status.downloadingStatus) {

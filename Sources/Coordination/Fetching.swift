@@ -104,11 +104,14 @@ package struct TransferState: Hashable, Sendable {
   package var percentUploaded: Int
   package var downloadingError: String?
   package var uploadingError: String?
+  /// Why nothing at all is sent.
+  package var stoppedBy: String?
 
   package init(
     isDownloading: Bool = false, isUploading: Bool = false, percentUploaded: Int = 0,
-    downloadingError: String? = nil, uploadingError: String? = nil
+    downloadingError: String? = nil, uploadingError: String? = nil, stoppedBy: String? = nil
   ) {
+    self.stoppedBy = stoppedBy
     self.isDownloading = isDownloading
     self.isUploading = isUploading
     self.percentUploaded = percentUploaded

@@ -143,6 +143,7 @@ package final class ContainerSession: Sendable {
       throw ControlError(mapping: error)
     }
     mountState.withLock { $0 = .mounted(mount) }
+    coordinator.tellContainer()
     logger.info("mounted at \(mountpoint)")
     _ = startThread {
       mount.waitUntilUnmounted()
@@ -167,6 +168,7 @@ package final class ContainerSession: Sendable {
 
   private func ended(_ mount: ContainerMount) {
     guard forget(mount) else { return }
+    coordinator.tellContainer()
     do { try catalog.commit(durable: true) } catch {
       logger.error("what was written last cannot be made durable: \(error)")
     }

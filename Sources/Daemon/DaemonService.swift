@@ -27,6 +27,7 @@ package final class DaemonService: Sendable {
   let events = EventHub()
   let newcomers = Newcomers()
   let identityListeners = IdentityListeners()
+  let queries = QueryRegistry()
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)

@@ -15,6 +15,7 @@ extension DaemonService {
       request, connection, reply throws(ControlError) in
       try self.subscribe(request, connection, reply)
     }
+    addQueryMethods(&table)
     return table
   }
 

@@ -93,11 +93,25 @@ package final class ControlClient {
   package func listen(
     onNotification: (String, [UInt8]) throws(ControlError) -> Void
   ) throws(ControlError) -> Never {
+    while true {
+      try listen { (name, line) throws(ControlError) in
+        try onNotification(name, line)
+        return false
+      }
+    }
+  }
+
+  /// As above, until it gives true.
+  package func listen(
+    until onNotification: (String, [UInt8]) throws(ControlError) -> Bool
+  ) throws(ControlError) {
     do {
       while true {
         let line = try nextLine()
-        if case .notification(let name) = try Message.received(Nothing.self, in: line) {
+        if case .notification(let name) = try Message.received(Nothing.self, in: line),
           try onNotification(name, line)
+        {
+          return
         }
       }
     } catch {

@@ -44,7 +44,10 @@ extension ContainerFileSystem {
       guard let attribute = UbiquityAttribute(name: name) else { throw Errno.notSupported }
       try attribute.write(value, to: inode, of: coordinator)
       try noteChanged(number)
-      if attribute == .isPackage { coordinator.tell(.attributes, number) }
+      if attribute == .isPackage {
+        coordinator.tell(.attributes, number)
+        coordinator.tellStatus(below: number)
+      }
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
       try store(name, value, mode, of: number)

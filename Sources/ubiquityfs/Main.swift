@@ -19,7 +19,7 @@ struct UbiquityCommand: ParsableCommand {
       AccountCommand.self, ContainerCommand.self, MountCommand.self, UnmountCommand.self,
       StatusCommand.self, EvictCommand.self, DownloadCommand.self, PinCommand.self,
       UnpinCommand.self, SyncCommand.self, OfflineCommand.self, VersionsCommand.self,
-      TrashCommand.self, CoordinateCommand.self, EventsCommand.self,
+      TrashCommand.self, CoordinateCommand.self, EventsCommand.self, QueryCommand.self,
       LogCommand.self, DoctorCommand.self, FsckCommand.self, VersionCommand.self,
       DaemonCommand.self, CompletionCommand.self,
     ])

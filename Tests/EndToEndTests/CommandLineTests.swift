@@ -34,11 +34,11 @@ extension EndToEnd {
           exits 2 on a status --no-such-flag
           same "$(on a frobnicate 2>&1 | head -c 12)" 'ubiquityfs: '
           on a --help > help
-          for verb in account container mount unmount status evict download pin unpin sync offline versions trash coordinate log doctor fsck version; do
+          for verb in account container mount unmount status evict download pin unpin sync offline versions trash coordinate query log doctor fsck version; do
             grep -qw "$verb" help
             on a $verb --help > /dev/null
           done
-          for later in query kv; do not grep -qw "$later" help; done
+          for later in kv; do not grep -qw "$later" help; done
           on a version | grep -q '[0-9]'
           for shell in bash zsh fish; do on a completion $shell | grep -q ubiquityfs; done
           on a completion bash | bash -n

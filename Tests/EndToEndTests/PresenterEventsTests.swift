@@ -238,5 +238,39 @@ extension EndToEnd {
             """#)
       }
     }
+
+    /// A client that reads nothing while much happens loses no fact: each once, or that it is to look at all.
+    @Test func whoDoesNotReadLosesNoFact() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Presenter.client + #"""
+            on a offline on; mkdir "$A/many.nosync"; echo 1 > "$A/f"
+            python <<'END'
+            globals().update(vars(__import__('client')))
+            deaf = Client(sys.argv[1], sys.argv[2]); deaf.present('many.nosync'); deaf.present('f')
+            # What is in the way from here to there is full.
+            def events(client):
+                while True:
+                    message = json.loads(client.lines.readline())
+                    if message.get('method') == 'presenter.event':
+                        yield message['params']['event'], message['params']['path'][len(sys.argv[2]) + 1:]
+            for number in range(9000): os.mkdir(f'{sys.argv[2]}/many.nosync/{"long" * 40}-{number}')
+            for number in range(3000):
+                with open(sys.argv[2] + '/f', 'a') as file: file.write('more')
+            os.chmod(sys.argv[2] + '/f', 0o640)
+            os.rename(sys.argv[2] + '/f', sys.argv[2] + '/g')
+            told = []
+            for event in events(deaf):
+                told.append(event)
+                if event == ('didMove', 'g'): break
+            assert ('subitemDidChange', 'many.nosync') in told
+            items = [event for event in told if not event[0].startswith('subitem')]
+            assert ('didChangeAttributes', 'g') in items and 0 < sum(event[0] == 'didChange' for event in items) < 100, items[:200]
+            assert len(told) < 9000, len(told)
+            END
+            """#)
+      }
+    }
   }
 }

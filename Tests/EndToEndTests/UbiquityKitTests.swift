@@ -221,6 +221,34 @@ extension EndToEnd {
       }
     }
 
+    /// The keys that say why content does not come or go.
+    @Test(.enabled(if: TestAccount.isRoot)) func errorsAreAnItemsValues() async throws {
+      try await withAccount { account in
+        try await account.script("mkdir \"$CLOUD\"; mount -t tmpfs none \"$CLOUD\"")
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.kit + #"""
+            head -c 3000000 /dev/urandom > "$A/file"; synced a b
+            value() { kit "$1" values "$2" | grep "^$3=" || true; }
+            same "$(value b "$B/file" DownloadingErrorKey)" ''
+            find "$CLOUD" -path '*/packs/*' -type f > packs; [ -s packs ]; chmod -R u+w "$CLOUD"
+            while read -r pack; do cp -p "$pack" "$pack.kept"; truncate -s 1000 "$pack"; done < packs
+            same "$(kit b download "$B/file")" 4353
+            same "$(value b "$B/file" DownloadingErrorKey)" 'DownloadingErrorKey=NSCocoaErrorDomain 4353'
+            while read -r pack; do mv "$pack.kept" "$pack"; done < packs
+            same "$(kit b download "$B/file")" done; cmp "$A/file" "$B/file"
+            same "$(value b "$B/file" DownloadingErrorKey)" ''
+            # No room in the backend.
+            mount -o remount,size=4M "$CLOUD"; head -c 6000000 /dev/urandom > "$A/large"
+            full() { [ "$(value a "$A/large" UploadingErrorKey)" = 'UploadingErrorKey=NSCocoaErrorDomain 4354' ]; }
+            until_true 30 full
+            mount -o remount,size=100M "$CLOUD"; synced a
+            same "$(value a "$A/large" UploadingErrorKey)" ''
+            """#)
+      }
+    }
+
     // MARK: Moving
 
     /// The iOS 5 Tech Talk, "Moving a File into or out of the Ubiquity Container".
@@ -251,6 +279,7 @@ extension EndToEnd {
             same "$(find "$B_MOUNT" "$WORK" -name '.moving*')" ''
             on b sync --wait --confirm-deletions >&2; synced a
             [ ! -e "$A/note" ]; [ ! -e "$A/tree" ]
+            same "$(kit a move-async in note "$A/again")$(kit a move-async out "$A/again" back)" donedone; cmp back was
             """#, timeout: 240)
       }
     }
@@ -285,34 +314,45 @@ extension EndToEnd {
       }
     }
 
-    /// Killed at any moment, it is whole in one of the two places at least, and never by half in the
-    /// container.
+    /// Killed at any step, it is whole in one of the two places at least, and never by half in the
+    /// container; what was made ready is removed by the next move. A full disk moves nothing.
     @Test func aMoveThatIsKilledLosesNothing() async throws {
       try await withAccount { account in
         try await account.device("a")
         try await account.script(
           Self.kit + #"""
-            mkdir tree; for n in $(seq 150); do mkdir -p "tree/$((n % 7))"; seq "$n" 300 > "tree/$((n % 7))/$n"; done
+            mkdir -p tree/1 tree/2; for n in $(seq 20); do seq "$n" 300 > "tree/$((n % 2 + 1))/$n"; done; ln -s 1 tree/link
             cp -a tree copy; expected=$(listing copy)
-            whole() { [ -d "$1" ] && [ "$(listing "$1")" = "$expected" ]; }
-            n=0 moved=0 stayed=0
-            killing() { # in|out FROM TO MILLISECONDS
-              UBIQUITYFS_STATE=$ROOT/a KitScenarios move "$1" "$2" "$3" > /dev/null 2>&1 & local pid=$!
-              sleep "$(printf '0.%03d' "$4")"; kill -9 $pid 2>/dev/null || true; wait $pid 2>/dev/null || true
-              if [ "$1" = in ]; then [ ! -e "$3" ] || whole "$3"; else [ ! -e "$2" ] || whole "$2"; [ ! -e "$3" ] || whole "$3"; fi
-              whole "$2" || whole "$3"
-            }
-            for pause in 40 70 100 130 160 190 220 260 300 340 400 480; do
-              n=$((n + 1))
-              killing in "$WORK/tree" "$A/in$n" "$pause"
-              if [ -e "$A/in$n" ]; then moved=$((moved + 1)); rm -rf tree; mv "$A/in$n" "$A/there"; else stayed=$((stayed + 1)); mv tree there; cp -a there tree; rm -rf tree; mkdir -p "$A/there"; cp -a there/. "$A/there/"; rm -rf there; fi
-              whole "$A/there"
-              killing out "$A/there" "$WORK/out$n" "$pause"
-              rm -rf "$A/there"
-              if [ -e "out$n" ]; then rm -rf "out$n"; fi
-              cp -a copy tree
+            whole() { [ "$(listing "$1")" = "$expected" ]; }
+            killed() { exits 137 env UBIQUITYFS_STATE="$ROOT/a" UBIQUITYFS_FAULT="$1" KitScenarios "${@:2}"; }
+            leftovers() { find "$A_MOUNT" "$WORK" -maxdepth 1 -name '.moving*' | wc -l; }
+            for point in kit.copy:1 kit.copy:2 kit.copy:13 kit.copy:24 kit.in.ready; do
+              killed "$point" move in "$WORK/tree" "$A/tree"
+              whole tree; [ ! -e "$A/tree" ]
             done
-            echo "moved $moved stayed $stayed"; [ $moved -gt 0 ]; [ $stayed -gt 0 ]
+            same "$(leftovers)" 1
+            for point in kit.in.placed kit.remove:1 kit.remove:2 kit.remove:17; do
+              rm -rf "$A/tree"; rm -rf tree; cp -a copy tree
+              # The places that it removes first are those of who was killed before.
+              kit a move in "$WORK/copy" "$A/none/copy" >&2; echo 1 > one; kit a move in one "$A/one" >&2; rm "$A/one"
+              same "$(leftovers)" 0
+              killed "$point" move in "$WORK/tree" "$A/tree"
+              whole "$A/tree"
+            done
+            whole tree || [ -e tree ]; rm -rf tree
+            for point in kit.copy:1 kit.copy:13 kit.out.ready; do
+              killed "$point" move out "$A/tree" "$WORK/tree"
+              whole "$A/tree"; [ ! -e tree ]
+            done
+            killed kit.out.placed move out "$A/tree" "$WORK/tree"
+            whole "$A/tree"; whole tree
+            rm -rf tree
+            killed kit.out.gone move out "$A/tree" "$WORK/tree"
+            whole tree; [ ! -e "$A/tree" ]
+            same "$(env UBIQUITYFS_STATE="$ROOT/a" UBIQUITYFS_FAULT=kit.copy:9:errno=ENOSPC KitScenarios move in "$WORK/tree" "$A/tree")" 640
+            whole tree; [ ! -e "$A/tree" ]
+            same "$(kit a move in "$WORK/tree" "$A/tree")" done; whole "$A/tree"
+            same "$(kit a move out "$A/tree" "$WORK/tree")" done; whole tree; same "$(leftovers)" 0
             """#, timeout: 240)
       }
     }

@@ -12,6 +12,16 @@ enum FileScenarios {
       }
     },
     "move": { arguments in try await move(arguments) },
+    "move-async": { arguments in
+      let (from, to) = (ScenarioCommand.url(arguments[1]), ScenarioCommand.url(arguments[2]))
+      await ScenarioCommand.printingCode {
+        if arguments[0] == "in" {
+          try await FileManager.default.moveItem(at: from, intoContainerAt: to)
+        } else {
+          try await FileManager.default.moveItem(at: from, outOfContainerTo: to)
+        }
+      }
+    },
     "start-download": { arguments in
       await ScenarioCommand.printingCode {
         try FileManager.default.startDownloadingUbiquitousItem(

@@ -10,7 +10,7 @@ enum ScenarioCommand {
   /// Every scenario by name; one file each for what belongs together.
   static let scenarios: [String: Scenario] = [
     GuideListings.scenarios, FileScenarios.scenarios, VersionScenarios.scenarios,
-    CoordinatorScenarios.all, PresenterScenarios.all, DocumentScenarios.all,
+    CoordinatorScenarios.all, PresenterScenarios.all, QueryScenarios.all, DocumentScenarios.all,
   ].reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
 
   static func main() async {

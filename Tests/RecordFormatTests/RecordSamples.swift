@@ -56,7 +56,9 @@ struct RecordSamples {
       record.links.sort()
       record.content = try version()
       for _ in 0..<Int.random(in: 0...2, using: &generator) {
-        record.conflicts.append(try version())
+        var lost = try version()
+        lost.isResolved = Bool.random(using: &generator)
+        record.conflicts.append(lost)
       }
     case .directory: record.isPackage = Bool.random(using: &generator)
     default: record.target = try name().bytes

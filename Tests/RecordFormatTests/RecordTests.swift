@@ -60,6 +60,7 @@ import Testing
     { $0.attributes["user." + String(repeating: "x", count: 251)] = [] },
     { $0.attributes["user.x"] = [UInt8](repeating: 0, count: 65_537) },
     { $0.conflicts = $0.content.map { [$0] } ?? [] },
+    { $0.content?.isResolved = true },
     { record in
       record.content = record.content.map {
         ContentVersion(

@@ -62,9 +62,9 @@ extension ClaimQueue {
       }
       guard accesses != claim.accesses else { continue }
       around += claim.accesses.map(\.path) + accesses.map(\.path)
-      for access in claim.accesses { index.remove(id, at: access.path) }
+      displace(id, claim.accesses)
       claims[id]?.accesses = accesses
-      for access in accesses { index.insert(id, at: access.path) }
+      place(id, accesses)
     }
     for id in presented.sorted() {
       guard let presenter = presenters[id], let path = now(presenter.path) else { continue }

@@ -14,7 +14,8 @@ extension ClaimQueue {
     guard let claim = claims[id] else { return nil }
     let overtakes = overtakes(claim)
     for access in claim.accesses {
-      for list in index.meeting(access.path) {
+      let around = access.mode.isWriting ? index : writers
+      for list in around.meeting(access.path) {
         for other in list where other != id {
           guard let blocking = claims[other], blocking.claimant != claim.claimant else { continue }
           // What a program has open itself is its own affair.
@@ -88,9 +89,12 @@ extension ClaimQueue {
         } else {
           // Those who were asked may have claimed meanwhile.
           guard !isBlocked(id) else { return }
+          let isFirst = held[claim.claimant] == nil
           hold(id)
           effects.append(.granted(id, claim.accesses.map(\.path)))
-          // Its claimant's others need not wait behind those who wait for it.
+          // Its claimant's others need not wait behind those who wait for it. If it held something before,
+          // they did not then either, but behind those that are asking and that this one keeps.
+          guard isFirst || !asking.isEmpty else { return }
           for other in waiting[claim.claimant, default: []].sorted() { advance(other, &effects) }
           return
         }
@@ -128,7 +132,7 @@ extension ClaimQueue {
   /// those who go on waiting.
   mutating func schedule(around paths: [ClaimPath], _ effects: inout [ClaimEffect]) {
     for path in paths {
-      var candidates = InOrder(index.meeting(path))
+      var candidates = InOrder(pending.meeting(path))
       while let id = candidates.next() {
         guard let claim = claims[id], claim.state != .held else { continue }
         advance(id, &effects)

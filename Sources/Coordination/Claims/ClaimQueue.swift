@@ -45,6 +45,10 @@ package struct ClaimQueue: Hashable, Sendable {
   /// What was asked and is not answered.
   package internal(set) var questions: Set<Question> = []
   var index = PlaceIndex<ClaimID>()
+  /// Of those, where they write: readers need look at no others.
+  var writers = PlaceIndex<ClaimID>()
+  /// Of those, the ones that are not held: whoever ends need look at no others.
+  var pending = PlaceIndex<ClaimID>()
   var presenterIndex = PlaceIndex<PresenterID>()
   var held: [ClaimantID: Set<ClaimID>] = [:]
   /// How many claims each party has, files that are open and moments left aside.
@@ -131,9 +135,12 @@ package struct ClaimQueue: Hashable, Sendable {
     guard let presenter = presenters.removeValue(forKey: id) else { return [] }
     presenterIndex.remove(id, at: presenter.path)
     var effects: [ClaimEffect] = []
-    for question in questions.filter({ $0.presenter == id }) {
-      effects += answered(question, by: presenter.party)
+    if asked[presenter.party] != nil {
+      for question in questions.filter({ $0.presenter == id }) {
+        effects += answered(question, by: presenter.party)
+      }
     }
+    guard presenter.claims > 0 else { return effects }
     for claim in claims.keys where claims[claim]?.relinquished.contains(id) == true {
       claims[claim]?.relinquished.remove(id)
     }
@@ -206,17 +213,33 @@ package struct ClaimQueue: Hashable, Sendable {
 
   // MARK: The tables
 
+  mutating func place(_ id: ClaimID, _ accesses: [ClaimAccess]) {
+    for access in accesses {
+      index.insert(id, at: access.path)
+      if access.mode.isWriting { writers.insert(id, at: access.path) }
+      if claims[id]?.state != .held { pending.insert(id, at: access.path) }
+    }
+  }
+
+  mutating func displace(_ id: ClaimID, _ accesses: [ClaimAccess]) {
+    for access in accesses {
+      index.remove(id, at: access.path)
+      if access.mode.isWriting { writers.remove(id, at: access.path) }
+      pending.remove(id, at: access.path)
+    }
+  }
+
   private mutating func insert(_ id: ClaimID, _ claim: Claim) {
     claims[id] = claim
     if !claim.isImplicit, !claim.isMomentary { counts[claim.claimant.party, default: 0] += 1 }
     waiting[claim.claimant, default: []].insert(id)
-    for access in claim.accesses { index.insert(id, at: access.path) }
+    place(id, claim.accesses)
   }
 
   @discardableResult
   private mutating func remove(_ id: ClaimID) -> Claim? {
     guard let claim = claims.removeValue(forKey: id) else { return nil }
-    for access in claim.accesses { index.remove(id, at: access.path) }
+    displace(id, claim.accesses)
     if !claim.asked.isEmpty { questions = questions.filter { $0.claim != id } }
     for (party, count) in claim.asked { for _ in 0..<count { Self.decrease(&asked, party) } }
     if !claim.isImplicit, !claim.isMomentary { Self.decrease(&counts, claim.claimant.party) }
@@ -230,6 +253,7 @@ package struct ClaimQueue: Hashable, Sendable {
     guard let claimant = claims[id]?.claimant else { return }
     Self.drop(id, from: &waiting, claimant)
     asking.remove(id)
+    for access in claims[id]?.accesses ?? [] { pending.remove(id, at: access.path) }
     claims[id]?.state = .held
     held[claimant, default: []].insert(id)
   }

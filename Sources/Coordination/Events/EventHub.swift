@@ -12,6 +12,7 @@ package final class EventHub: Sendable {
 
   private struct Subscription {
     let scope: EventScope
+    let wantsStatus: Bool
     let listener: Listener
     var queue: [ItemEvent] = []
     /// How many at the front of `queue` were delivered.
@@ -41,6 +42,8 @@ package final class EventHub: Sendable {
   /// Between two offers to a listener that had no room.
   private static let pause = 10
   private let listeners = Atomic<Int>(0)
+  /// Of those, who wants `status` too.
+  private let statusListeners = Atomic<Int>(0)
   /// A leaf.
   private let state = Lock(State())
   private let news = Gate()
@@ -50,14 +53,21 @@ package final class EventHub: Sendable {
   /// Whether anybody listens.
   package var isActive: Bool { listeners.load(ordering: .relaxed) > 0 }
 
+  /// Whether anybody wants `status`.
+  package var isStatusActive: Bool { statusListeners.load(ordering: .relaxed) > 0 }
+
   /// From here on events are kept for the listener; it gets them from `start` on. It is called on the
   /// hub's thread with no lock held, and must not block.
-  package func subscribe(to scope: EventScope, _ listener: @escaping Listener) -> UInt64 {
+  package func subscribe(
+    to scope: EventScope, withStatus: Bool = false, _ listener: @escaping Listener
+  ) -> UInt64 {
     listeners.add(1, ordering: .sequentiallyConsistent)
+    if withStatus { statusListeners.add(1, ordering: .sequentiallyConsistent) }
     return state.withLock { state in
       let id = state.next
       state.next += 1
-      state.subscriptions[id] = Subscription(scope: scope, listener: listener)
+      state.subscriptions[id] = Subscription(
+        scope: scope, wantsStatus: withStatus, listener: listener)
       return id
     }
   }
@@ -73,8 +83,9 @@ package final class EventHub: Sendable {
   }
 
   package func unsubscribe(_ id: UInt64) {
-    guard state.withLock({ $0.subscriptions.removeValue(forKey: id) }) != nil else { return }
+    guard let gone = state.withLock({ $0.subscriptions.removeValue(forKey: id) }) else { return }
     listeners.subtract(1, ordering: .sequentiallyConsistent)
+    if gone.wantsStatus { statusListeners.subtract(1, ordering: .sequentiallyConsistent) }
     news.open()
   }
 
@@ -83,7 +94,10 @@ package final class EventHub: Sendable {
     guard isActive else { return }
     let capacity = capacity
     state.withLock { state in
-      for (id, subscription) in state.subscriptions where subscription.scope.contains(event) {
+      for (id, subscription) in state.subscriptions
+      where subscription.scope.contains(event)
+        && (subscription.wantsStatus || !event.kind.isStatus)
+      {
         let waiting = subscription.waiting
         // The one beyond the room says that others were lost there.
         guard waiting <= capacity else { continue }

@@ -88,6 +88,7 @@ extension ContainerSync {
     for snapshot in found {
       do throws(CycleFailure) {
         try await install(snapshot, remote)
+        coordinator.tellContainer()
         return true
       } catch .remote(.damaged(let object, let reason)) {
         logger.error("\(object) in the backend is damaged: \(reason)")

@@ -291,6 +291,7 @@ extension ContainerSync {
     // What is announced and not sent yet is not uploaded.
     coordinator.tellUploaded(
       changes.upserts.filter { $0.content.map { $0.manifest != nil } ?? true }.map(\.id))
+    tellCommitted(Set(stamps.keys).union(versions.keys).union(changes.upserts.map(\.id)))
     // An open that the kernel serves marked nothing if the content was no version then; now it is one,
     // and after a crash it must be seen that it may not be that any more.
     for id in versions.keys where isBeingWritten(id) {

@@ -21,6 +21,7 @@ extension ContainerSync {
   /// A segment was folded. `before` is what `versionsForEvents` gave.
   func noteForEvents(_ segment: LogSegment, _ before: [ItemID: [ContentVersion]]) {
     guard coordinator.hasListeners else { return }
+    if coordinator.events.isActive { tellCommitted(Set(segment.changes.upserts.map(\.id))) }
     let isOurs = segment.origin.device == device
     for record in segment.changes.upserts {
       coordinator.tellVersions(
@@ -32,5 +33,11 @@ extension ContainerSync {
     where writers.count < Self.writerLimit {
       writers[item] = segment.origin.device
     }
+  }
+
+  /// The log has another record of them, or has their changes now: `status` tells that.
+  func tellCommitted(_ items: Set<ItemID>) {
+    guard coordinator.events.isStatusActive else { return }
+    for item in items { coordinator.tellStatus(of: item) }
   }
 }

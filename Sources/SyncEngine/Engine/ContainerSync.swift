@@ -52,7 +52,7 @@ package actor ContainerSync {
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
   /// What kept the last cycle from finishing, for `status`.
-  private var lastError: String?
+  private var lastError: String? { didSet { transfers.stopped(by: lastError) } }
 
   package init(
     coordinator: ContainerCoordinator, link: RemoteLink, device: Model.DeviceID,

@@ -5,6 +5,7 @@ extension ContainerSync: TransferReporting {
   package nonisolated func transfer(of number: InodeNumber) -> TransferState {
     var state = TransferState(
       isDownloading: fetcher.isActive(number), downloadingError: fetcher.error(of: number))
+    state.stoppedBy = transfers.stoppedBy
     if let upload = transfers.upload(number) {
       state.isUploading = upload.isActive
       state.uploadingError = upload.error

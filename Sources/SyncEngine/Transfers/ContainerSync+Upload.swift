@@ -40,7 +40,11 @@ extension ContainerSync {
       if !done.isEmpty, bytes + batch.bytes > Self.batchBytes || done.count >= most {
         break
       }
-      for inode in batch.files { transfers.began(inode.number, size: inode.size) }
+      for inode in batch.files {
+        transfers.began(inode.number, size: inode.size)
+        coordinator.tellStatus(inode.number)
+      }
+      defer { for inode in batch.files { coordinator.tellStatus(inode.number) } }
       do throws(RemoteError) {
         let results = try await upload(batch, sending)
         for (inode, result) in zip(batch.files, results) {
@@ -171,7 +175,10 @@ extension ContainerSync {
     let board = transfers
     let manifest = try await sending.uploader.add(
       file: file, size: inode.size, isKnown: sending.isKnown,
-      progress: { board.progressed(inode.number, to: $0) })
+      progress: {
+        board.progressed(inode.number, to: $0)
+        coordinator.tellStatus(inode.number)
+      })
     // The row is to say that this file is the version that is sent: after a power cut it has to be.
     do throws(Errno) {
       try await BlockingWork.run { () throws(Errno) in

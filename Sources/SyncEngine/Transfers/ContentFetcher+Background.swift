@@ -10,7 +10,9 @@ extension ContentFetcher {
     state.withLock { state in
       guard !state.isStopped, state.jobs[number] == nil else { return }
       state.backlog.append(number)
+      state.queued.insert(number)
     }
+    coordinator.tellStatus(number)
     Task { self.startBacklog() }
   }
 
@@ -21,13 +23,16 @@ extension ContentFetcher {
           return nil
         }
         state.backgroundFetches += 1
-        return state.backlog.removeFirst()
+        let next = state.backlog.removeFirst()
+        state.queued.remove(next)
+        return next
       }
       guard let next else { return }
       guard let inode = try? coordinator.catalog.inode(next), inode.kind == .file,
         inode.content == .remote
       else {
         endedOne()
+        coordinator.tellStatus(next)
         continue
       }
       // What its device has not sent yet is fetched when it has: a place is not held for it.
@@ -35,6 +40,7 @@ extension ContentFetcher {
       else {
         missBackground()
         endedOne()
+        coordinator.tellStatus(next)
         continue
       }
       _ = fetch(next, range: 0..<inode.size, isBackground: true) { result in

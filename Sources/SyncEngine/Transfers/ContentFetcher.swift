@@ -16,6 +16,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var nextWaiter: UInt64 = 1
     /// Whole contents that are wanted some time, in the order of asking.
     var backlog: [InodeNumber] = []
+    /// What is in `backlog`.
+    var queued: Set<InodeNumber> = []
     var backgroundFetches = 0
     /// Something of the backlog did not come, or could not come yet.
     var missedBackground = false
@@ -66,6 +68,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       state.jobs[number, default: DownloadJob()].add(request)
       return (waiter, isNew ? .open : .pump)
     }
+    if step == .open { coordinator.tellStatus(number) }
     Task {
       switch step {
       case .open: await self.open(number)
@@ -78,11 +81,12 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   package func cancelBackgroundFetches(of number: InodeNumber) {
     let waiters = state.withLock { state -> [DownloadJob.Waiter] in
-      state.backlog.removeAll { $0 == number }
+      if state.queued.remove(number) != nil { state.backlog.removeAll { $0 == number } }
       return state.jobs[number]?.dropBackground() ?? []
     }
     for waiter in waiters { waiter.completion(.failure(.cancelled)) }
     pump(number)
+    coordinator.tellStatus(number)
   }
 
   /// Answers every waiter with `.offline` and takes no more requests.
@@ -90,6 +94,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     let jobs = state.withLock { state -> [DownloadJob] in
       state.isStopped = true
       state.backlog = []
+      state.queued = []
       defer { state.jobs = [:] }
       return Array(state.jobs.values)
     }
@@ -235,12 +240,14 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   /// Drops a job for which nothing is wanted any more; its partial file stays for the next reader.
   private func retire(_ number: InodeNumber) {
-    state.withLock { state in
+    let isOver = state.withLock { state in
       guard let job = state.jobs[number], job.source != nil, !job.isFinishing,
         job.requestsInFlight == 0, job.waiters.isEmpty, job.urgent.isEmpty, job.background.isEmpty
-      else { return }
+      else { return false }
       state.jobs[number] = nil
+      return true
     }
+    if isOver { coordinator.tellStatus(number) }
   }
 
   private func load(_ batch: [Int], of number: InodeNumber, from source: DownloadJob.Source) async {
@@ -259,7 +266,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
       failure = error
     }
     // The file takes more blocks now, which the kernel is to know before its reader does.
-    if failure == nil { coordinator.invalidate([.attributes(number)]) }
+    if failure == nil {
+      coordinator.invalidate([.attributes(number)])
+      coordinator.tellStatus(number)
+    }
     let failed = state.withLock { state -> [DownloadJob.Waiter] in
       guard var job = state.jobs[number] else { return [] }
       defer { state.jobs[number] = job }
@@ -346,6 +356,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       }
       return state.jobs.removeValue(forKey: number)
     }
+    coordinator.tellStatus(number)
     guard let job else { return }
     for request in job.early { request.completion(result) }
     for waiter in job.waiters.values { waiter.completion(result) }
@@ -371,7 +382,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   }
 
   func isActive(_ number: InodeNumber) -> Bool {
-    state.withLock { $0.jobs[number] != nil || $0.backlog.contains(number) }
+    state.withLock { $0.jobs[number] != nil || $0.queued.contains(number) }
   }
 
   func error(of number: InodeNumber) -> String? { state.withLock { $0.errors[number] } }

@@ -14,7 +14,13 @@ final class TransferBoard: Sendable {
     var lastError: String?
   }
 
+  private let stop = Lock<String?>(nil)
   private let uploads = Lock<[InodeNumber: Upload]>([:])
+
+  /// Nothing is sent, and why; nil: it goes on.
+  func stopped(by error: String?) { stop.withLock { $0 = error } }
+
+  var stoppedBy: String? { stop.withLock { $0 } }
 
   func began(_ number: InodeNumber, size: UInt64) {
     uploads.withLock { uploads in

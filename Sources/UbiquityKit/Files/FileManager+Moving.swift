@@ -35,6 +35,18 @@ extension FileManager {
       try ItemMoving.out(url, destinationURL)
     }
   }
+
+  /// `setUbiquitous(true, itemAt:destinationURL:)` without blocking the caller's thread. It goes on when the
+  /// task is cancelled.
+  public func moveItem(at url: URL, intoContainerAt destinationURL: URL) async throws {
+    try await ItemCalls.onThread { try ItemMoving.into(url, destinationURL) }
+  }
+
+  /// `setUbiquitous(false, itemAt:destinationURL:)` without blocking the caller's thread. It goes on when the
+  /// task is cancelled.
+  public func moveItem(at url: URL, outOfContainerTo destinationURL: URL) async throws {
+    try await ItemCalls.onThread { try ItemMoving.out(url, destinationURL) }
+  }
 }
 
 private enum ItemMoving {
@@ -54,10 +66,11 @@ private enum ItemMoving {
       throw UbiquityErrors.cocoa(Errno.permissionDenied, .writing, at: url)
     }
     let moving = try doing(destination) { () throws(Errno) in
-      try MovingPlace(mountpoint: mountpoint)
+      try MovingPlace(in: mountpoint)
     }
     defer { moving.end() }
     let copy = try copy(source, to: moving.item, url)
+    FaultPoint.reach("kit.in.ready")
     try ItemCalls.withClaim(on: [place], options: [], at: destination) { () throws(CocoaError) in
       try checkUnchanged(copy, url)
       try doing(destination) { () throws(Errno) in
@@ -65,6 +78,7 @@ private enum ItemMoving {
         try target.removingLastComponent().orHere.synchronizeDirectory()
       }
     }
+    FaultPoint.reach("kit.in.placed")
     try doing(url) { () throws(Errno) in try source.removeTree() }
   }
 
@@ -83,21 +97,25 @@ private enum ItemMoving {
     let target = try path(destination, mustBeThere: false)
     // The most of it before others have to wait.
     try Downloads.bring(url)
-    let ready = target.removingLastComponent().orHere.appending(
-      ".moving-\(UUID().uuidString)")
-    defer { try? ready.removeTree() }
+    let ready = try doing(destination) { () throws(Errno) in
+      try MovingPlace(in: target.removingLastComponent().orHere)
+    }
+    defer { ready.end() }
     let mountpoint = FilePath(String(decoding: item.mountpoint.bytes, as: UTF8.self))
     try ItemCalls.withClaim(on: [item], options: ["forMoving"], at: url) { () throws(CocoaError) in
       try Downloads.bring(url)
-      let copy = try copy(source, to: ready, url)
-      let moving = try doing(url) { () throws(Errno) in try MovingPlace(mountpoint: mountpoint) }
+      let copy = try copy(source, to: ready.item, url)
+      let moving = try doing(url) { () throws(Errno) in try MovingPlace(in: mountpoint) }
       defer { moving.end() }
       try checkUnchanged(copy, url)
+      FaultPoint.reach("kit.out.ready")
       try doing(destination) { () throws(Errno) in
-        try ready.renameExclusively(to: target)
+        try ready.item.renameExclusively(to: target)
         try target.removingLastComponent().orHere.synchronizeDirectory()
       }
+      FaultPoint.reach("kit.out.placed")
       try doing(url) { () throws(Errno) in try source.rename(to: moving.item) }
+      FaultPoint.reach("kit.out.gone")
     }
   }
 

@@ -112,6 +112,7 @@ extension FilePath {
   /// Removes what is there and all below it; nothing if it is gone.
   func removeTree() throws(Errno) {
     do throws(Errno) {
+      try FaultPoint.check("kit.remove")
       guard try status().st_mode & S_IFMT == S_IFDIR else {
         try call { unlink($0) }
         return

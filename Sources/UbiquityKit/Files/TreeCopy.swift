@@ -50,6 +50,7 @@ struct TreeCopy {
   private mutating func copy(_ source: FilePath, to target: FilePath) throws(Errno) {
     let status = try source.status()
     seen.append(Seen(path: source, status: status))
+    try FaultPoint.check("kit.copy")
     let kind = status.st_mode & S_IFMT
     if kind != S_IFDIR, status.st_nlink > 1 {
       let identity = Identity(device: UInt(status.st_dev), inode: UInt(status.st_ino))

@@ -32,9 +32,9 @@ enum VersionReplacement {
     let directory = target.removingLastComponent()
     if let item = try? ItemCalls.locate(url.deletingLastPathComponent(), .writing) {
       return try MovingPlace(
-        mountpoint: FilePath(String(decoding: item.mountpoint.bytes, as: UTF8.self)))
+        in: FilePath(String(decoding: item.mountpoint.bytes, as: UTF8.self)))
     }
-    return try MovingPlace(mountpoint: directory.isEmpty ? "." : directory)
+    return try MovingPlace(in: directory.isEmpty ? "." : directory)
   }
 
   private static func copy(_ source: FilePath, to target: FilePath) throws(Errno) {

@@ -57,4 +57,62 @@ enum Presenter {
     left() { kill ${presenting[$1]}; wait ${presenting[$1]} 2>/dev/null || true; }
 
     """#
+
+  /// `$ROOT/client.py`: a client of the control socket, for Python with `PYTHONPATH=$ROOT`. `python` runs a
+  /// script with it; what is asked of presenters is answered while it waits for answers, and kept in `heard`.
+  static let client = #"""
+    cat > "$ROOT/client.py" <<'END'
+    json, os, socket, sys, time = map(__import__, ('json', 'os', 'socket', 'sys', 'time'))
+    class Refused(Exception):
+        def __init__(self, error):
+            super().__init__(error['message']); self.status = error['data']['exitCode']
+    class Client:
+        def __init__(self, state, documents):
+            self.socket = socket.socket(socket.AF_UNIX); self.socket.connect(state + '/control.sock')
+            self.lines = self.socket.makefile('rb'); self.last = 0
+            self.answers = {}; self.heard = []; self.documents = documents; self.isDeaf = False
+            self.call('hello', protocolVersion=1, version='test', pid=0)
+        def item(self, path):
+            return {'mountpoint': os.path.dirname(self.documents), 'path': 'Documents/' + path, 'shown': path}
+        def send(self, method, **params):
+            self.last += 1
+            self.socket.sendall(json.dumps({'jsonrpc': '2.0', 'id': self.last, 'method': method, 'params': params}).encode() + b'\n')
+            return self.last
+        def read(self):
+            message = json.loads(self.lines.readline())
+            if 'method' not in message: self.answers[message['id']] = message; return
+            params = message['params']
+            self.heard.append(params.get('request') or params.get('event') or message['method'].split('.')[1])
+            if message['method'] == 'presenter.request' and not self.isDeaf:
+                self.send('presenters.answer', question=params['question'])
+        def answer(self, number):
+            while number not in self.answers: self.read()
+            message = self.answers.pop(number)
+            if 'error' in message: raise Refused(message['error'])
+            return message['result']
+        def call(self, method, **params): return self.answer(self.send(method, **params))
+        def access(self, path, intent, *options):
+            return {'item': self.item(path), 'intent': intent, 'options': list(options)}
+        def taking(self, path, intent, *options, **more):
+            return self.send('claims.take', accesses=[self.access(path, intent, *options)], **more)
+        def take(self, path, intent, *options, **more):
+            return self.answer(self.taking(path, intent, *options, **more))
+        def release(self, claim): self.call('claims.release', claim=claim['claim'])
+        def present(self, path): return self.call('presenters.add', item=self.item(path))['presenter']
+        def refused(self, status, number):
+            try: self.answer(number)
+            except Refused as refusal:
+                assert refusal.status == status, (refusal.status, str(refusal)); return str(refusal)
+            raise AssertionError('it was not refused')
+        def has(self, number):
+            self.call('account.status'); return number in self.answers
+        def until(self, condition):
+            end = time.time() + 20
+            while not condition():
+                assert time.time() < end, self.heard
+                self.call('account.status'); time.sleep(0.01)
+    END
+    python() { PYTHONPATH=$ROOT python3 - "$ROOT/a" "$A" "$@"; }
+
+    """#
 }

@@ -1,0 +1,77 @@
+import MetadataQueries
+import Testing
+
+@Suite struct MatchingTests {
+  private func matches(
+    _ text: String, _ values: [MetadataAttribute: MetadataValue], form: PredicateForm = .format
+  ) throws -> Bool {
+    PredicateMatcher(try QueryPredicate(text, form: form)).matches { values[$0] ?? .null }
+  }
+
+  @Test(arguments: [
+    ("== 'a.txt'", "a.txt", true), ("== '*.txt'", "a.txt", true), ("== '*.txt'", ".txt", true),
+    ("== '?.txt'", "a.txt", false), ("LIKE '?.txt'", "a.txt", true),
+    ("LIKE '?.txt'", "ab.txt", false), ("LIKE '*'", "", true), ("LIKE 'a*b*c'", "aXbYbc", true),
+    ("LIKE 'a*b*c'", "aXbYb", false), ("LIKE '\\*'", "x", false), ("LIKE '\\*'", "*", true),
+    ("== '*.TXT'", "a.txt", false), ("==[c] '*.TXT'", "a.txt", true),
+    ("LIKE[c] 'STRASSE'", "straße", true), ("LIKE[d] 'cafe'", "café", true),
+    ("LIKE[d] 'cafe'", "cafe\u{301}", true), ("LIKE 'caf?'", "cafe\u{301}", true),
+    ("LIKE[d] 'CAFE'", "café", false), ("LIKE[cd] 'CAF*'", "été café", false),
+    ("LIKE[cd] 'ETE*'", "Été café", true), ("== 'café'", "cafe\u{301}", true),
+    ("!= '*.txt'", "a.md", true), ("BEGINSWITH 'ab'", "abc", true),
+    ("BEGINSWITH[c] 'AB'", "abc", true), ("ENDSWITH 'bc'", "abc", true),
+    ("CONTAINS 'b'", "abc", true), ("CONTAINS ''", "abc", true), ("CONTAINS 'cb'", "abc", false),
+    ("CONTAINS[cd] 'EE'", "idéee", true), ("IN {'a', 'b'}", "b", true), ("IN {'a*'}", "ab", false),
+    ("IN[c] {'A'}", "a", true), ("< 'b'", "a", true), ("BETWEEN {'a', 'c'}", "b", true),
+    ("LIKE '*a*a*a*a*a*a*a*a*b'", String(repeating: "a", count: 250), false),
+    ("LIKE '*☂*'", "grün ☂.txt", true), ("LIKE 'gr?n*'", "grün ☂.txt", true),
+  ])
+  func textIsCompared(condition: String, name: String, result: Bool) throws {
+    #expect(try matches("name \(condition)", [.name: .text(name)]) == result)
+  }
+
+  @Test func otherKindsAreCompared() throws {
+    let item: [MetadataAttribute: MetadataValue] = [
+      .size: .integer(10), .isUploaded: .flag(true), .modified: .date(1_000_000_000),
+      .percentDownloaded: .integer(50),
+    ]
+    for text in [
+      "size == 10", "size > 9.5", "size < 10.5", "size BETWEEN {10, 11}", "size IN {1, 10.0}",
+      "isUploaded == YES", "isUploaded != 0", "modified < '2026-01-01'", "size != 11",
+      "modified == '1970-01-01T00:00:01Z'", "NOT size < 10", "downloadingError == NULL",
+      "NOT downloadingError == 'x'", "downloadingError != 'x'", "NOT name LIKE '*'", "size != NULL",
+      "size == 10 AND (isUploaded == 0 OR percentDownloaded >= 50)", "TRUEPREDICATE",
+      "NOT FALSEPREDICATE", "downloadingError IN {NULL}",
+    ] {
+      #expect(try matches(text, item), "\(text)")
+    }
+    for text in ["size > 10", "isUploaded == 0", "downloadingError < 'x'", "name == '*'"] {
+      #expect(try !matches(text, item), "\(text)")
+    }
+  }
+
+  @Test func whatIsDearIsAskedLast() throws {
+    let matcher = PredicateMatcher(try QueryPredicate("isUploaded == 1 AND name == 'a'"))
+    #expect(matcher.needsStatus)
+    var asked: [MetadataAttribute] = []
+    _ = matcher.matches {
+      asked.append($0)
+      return .text("b")
+    }
+    #expect(asked == [.name])
+    #expect(try !PredicateMatcher(QueryPredicate("size > 1 OR isPackage == 1")).needsStatus)
+  }
+
+  @Test func everyNameOfAnAttributeIsItsOwn() throws {
+    var names: [String: MetadataAttribute] = [:]
+    for attribute in MetadataAttribute.allCases {
+      for name in Set([attribute.rawValue, attribute.constant?.name, attribute.constant?.value]) {
+        guard let name else { continue }
+        #expect(names.updateValue(attribute, forKey: name) == nil)
+        #expect(MetadataAttribute(named: name) == attribute)
+      }
+    }
+    #expect(names["kMDItemFSName"] == .name)
+    #expect(names["NSMetadataUbiquitousItemIsUploadedKey"] == .isUploaded)
+  }
+}
