@@ -369,6 +369,12 @@ extension EndToEnd {
             shows one 'changed elsewhere'; shows one '2  second'
             tell one 'edit 1 changed'; tell one 'append third'; until_true 20 grep -q third "$A/note.txt"; synced a b
             shows two '3  third'; shows two '1  changed'
+            # A note without lines is the same note.
+            tell one 'delete 1'; tell one 'delete 1'; tell one 'delete 1'; tell one 'save'
+            until_true 20 test ! -s "$A/note.txt"; synced a b; shows two '(empty)'
+            tell one 'append changed'; tell one 'append second'; tell one 'append third'
+            until_true 20 grep -q third "$A/note.txt"; synced a b
+            until_true 20 test "$(grep -c '3  third' "$ROOT/two")" = 2
             tell two 'delete 2'; tell two quit; ends two; synced b a
             until_true 20 not grep -q second "$A/note.txt"
             ends one
