@@ -129,10 +129,10 @@ lint: ## check imports, documented claims, fault points and format
 	@Tests/check-imports
 	@Tests/check-claims
 	@Tests/check-fault-points
-	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests
+	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests Examples
 
 format: ## bring the sources into the standard format
-	$(SWIFT) format -i --parallel -r Package.swift Sources Tests
+	$(SWIFT) format -i --parallel -r Package.swift Sources Tests Examples
 
 clean: ## remove what was built
 	rm -rf .build

@@ -133,7 +133,7 @@ extension EndToEnd {
             starts one presenting a present "$A/file" saved
             same "$(on a coordinate read "$A/file" --timeout 20 -- cat "$A/file")" saved
             until_true 10 grep -q reacquire "$ROOT/one"
-            heard one | grep -q '^relinquishToReader;saveChanges;.*reacquire;'
+            heard one | grep -q '^relinquishToReader;.*saveChanges;.*reacquire;'
             on a coordinate write "$A/file" --for deleting --timeout 20 -- rm "$A/file"
             until_true 10 grep -q accommodateDeletion "$ROOT/one"
             ends one
@@ -147,6 +147,96 @@ extension EndToEnd {
             until_true 10 on a evict "$A/dir/other"
             grep -q accommodateEviction "$ROOT/one"
             ends one
+            """#)
+      }
+    }
+
+    /// What happened to a file: changes, moves and versions, of this device and of others.
+    @Test func presentersAreTold() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + #"""
+            said() { until_true 30 grep -qsx -- "$2" "$ROOT/$1" || { cat "$ROOT/$1" >&2; return 1; }; }
+            echo 1 > "$A/file"; synced a b
+            starts one presenting a present "$A/file"
+            echo 2 >> "$A/file"; said one didChange
+            said one didChangeUbiquityAttributes
+            mkdir "$A/dir"; mv "$A/file" "$A/dir/other"; said one 'didMove other'
+            mv "$A/dir" "$A/place"; until_true 30 test "$(grep -cx 'didMove other' "$ROOT/one")" = 2
+            synced a b; mv "$B/place/other" "$B/third"; synced b a; said one 'didMove third'
+            on a offline on; on b offline on
+            echo a >> "$A/third"; sleep 1; echo b >> "$B/third"
+            on a offline off; on b offline off; synced a b a
+            said one didGain
+            on b versions remove "$B/third"; synced b a
+            said one didLose
+            ends one
+            """#)
+      }
+    }
+
+    /// What happened in a directory: what appears, moves and changes in it, of this device and of others.
+    @Test func presentersOfDirectoriesAreTold() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + #"""
+            said() { until_true 30 grep -qsx -- "$2" "$ROOT/$1" || { cat "$ROOT/$1" >&2; return 1; }; }
+            mkdir "$A/dir"; echo 1 > "$A/dir/one"; synced a b
+            starts one presenting a present "$A/dir"
+            echo 2 > "$A/dir/two"; said one 'subitemDidAppear two'
+            mv "$A/dir/two" "$A/dir/three"; said one 'subitemDidMove two three'
+            echo 4 >> "$A/dir/one"; said one 'subitemDidChange one'
+            synced a b; echo 5 > "$B/dir/four"; echo 6 >> "$B/dir/three"; synced b a
+            said one 'subitemDidAppear four'; said one 'subitemDidChange three'
+            rm "$B/dir/four"; synced b a; said one 'accommodateSubitemDeletion four'
+            ends one
+            """#)
+      }
+    }
+
+    /// A document follows its file; what is removed closes it. Source: iCloud Design Guide, "App Responsibilities for
+    /// Using iCloud Documents".
+    @Test func documentsFollowTheirFiles() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + Self.notes + #"""
+            notes one a "$A/note.txt"; tell one 'append base'; tell one save; shows one saved; synced a b
+            mkdir "$B/dir"; mv "$B/note.txt" "$B/dir/moved.txt"; synced b a
+            until_true 20 test -e "$A/dir/moved.txt"
+            tell one 'append more'; until_true 20 grep -q more "$A/dir/moved.txt"
+            not test -e "$A/note.txt"
+            synced a b; same "$(cat "$B/dir/moved.txt")" "$(printf 'base\nmore')"
+            rm "$B/dir/moved.txt"; synced b a
+            shows one 'the note is closed'
+            ends one
+            not test -e "$A/dir/moved.txt"
+            """#)
+      }
+    }
+
+    /// The watcher of the examples: what is there, what comes, and what of it is here.
+    @Test func theWatcherShowsWhatHappens() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + Self.notes + #"""
+            echo 1 > "$A/one.txt"; echo 2 > "$A/two.md"; synced a b
+            rm -f "$ROOT/w.in"; mkfifo "$ROOT/w.in"
+            UBIQUITYFS_STATE=$ROOT/b watcher-example '*.txt' < "$ROOT/w.in" > "$ROOT/w" 2>&1 & watcher=$!
+            exec {input_w}> "$ROOT/w.in"
+            shows w "^= in the cloud .*$B/one.txt"; shows w '^1 documents'
+            cat "$B/one.txt"; shows w "^~ here  .*$B/one.txt"
+            echo 3 > "$A/three.txt"; synced a b; shows w "^+ in the cloud .*$B/three.txt"
+            rm "$A/one.txt"; synced a b; shows w "^- .*$B/one.txt"
+            not grep two.md "$ROOT/w"
+            exec {input_w}>&-; wait $watcher
             """#)
       }
     }
@@ -279,6 +369,12 @@ extension EndToEnd {
             shows one 'changed elsewhere'; shows one '2  second'
             tell one 'edit 1 changed'; tell one 'append third'; until_true 20 grep -q third "$A/note.txt"; synced a b
             shows two '3  third'; shows two '1  changed'
+            # A note without lines is the same note.
+            tell one 'delete 1'; tell one 'delete 1'; tell one 'delete 1'; tell one 'save'
+            until_true 20 test ! -s "$A/note.txt"; synced a b; shows two '(empty)'
+            tell one 'append changed'; tell one 'append second'; tell one 'append third'
+            until_true 20 grep -q third "$A/note.txt"; synced a b
+            until_true 20 test "$(grep -c '3  third' "$ROOT/two")" = 2
             tell two 'delete 2'; tell two quit; ends two; synced b a
             until_true 20 not grep -q second "$A/note.txt"
             ends one

@@ -130,7 +130,10 @@ enum DocumentScenarios {
     let copy = directory.appendingPathComponent("copy.txt")
     try expect(await document.save(to: copy, for: .forCreating) && document.fileURL == copy)
     document.edit("four")
-    try expect(await document.close() && stored(copy) == "four" && stored(url) == "three")
+    try expect(await document.close(), "\(document.errors)")
+    try expect(
+      stored(copy) == "four" && stored(url) == "three", "\(stored(copy) ?? "") \(stored(url) ?? "")"
+    )
 
     // Apple's forms.
     let opened: Bool = await withCheckedContinuation { continuation in

@@ -57,6 +57,11 @@ enum SafeWriting {
   static func replace(
     _ url: URL, with data: Data, attributes: [String: [UInt8]] = [:]
   ) throws {
+    if data.isEmpty, FileStamp(url)?.isRegularFile == true {
+      // An empty file that takes another's place would be another item; and half of nothing is nothing.
+      for (name, value) in attributes { try ExtendedAttribute.set(name, to: value, of: url) }
+      return try empty(url)
+    }
     let temporary = temporary(beside: url)
     do {
       try stage(temporary, data, like: url)
@@ -67,6 +72,15 @@ enum SafeWriting {
       throw error
     }
     try synchronize(url.deletingLastPathComponent())
+  }
+
+  private static func empty(_ url: URL) throws {
+    let descriptor = url.withUnsafeFileSystemRepresentation { path in
+      path.map { open($0, O_WRONLY | O_TRUNC | O_CLOEXEC) } ?? -1
+    }
+    guard descriptor >= 0 else { throw DiskError.current(url) }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw DiskError.current(url) }
   }
 
   /// A new file at `temporary` that can take the place of `url`.
