@@ -27,7 +27,8 @@ extension EndToEnd {
     /// forReplacing and contentIndependentMetadataOnly.
     @Test func eachOptionAsksWhatItIsToAsk() async throws {
       try await run(
-        #"echo 1 > "$A/f""#,
+        // What is to be sent the sync would want to read.
+        #"echo 1 > "$A/f"; synced a"#,
         #"""
         presenting = client(); presenting.present('f')
         def asked(intent, *options):
@@ -192,6 +193,19 @@ extension EndToEnd {
         given = one.take('d/sub/up', 'read', 'resolvesSymbolicLink'); assert given['paths'] == [documents], given
         given = one.take('dangling', 'read', 'resolvesSymbolicLink', 'immediatelyAvailableMetadataOnly')
         assert given['paths'] == [documents + '/nowhere'], given
+        """#)
+    }
+
+    /// More members than the classic format counts.
+    @Test func anArchiveHasAnyNumberOfMembers() async throws {
+      try await run(
+        #"mkdir "$A/many.nosync"; python3 -c 'import os, sys
+      for n in range(66000): os.mkdir(f"{sys.argv[1]}/{n}")' "$A/many.nosync""#,
+        #"""
+        zipfile, subprocess = map(__import__, ('zipfile', 'subprocess'))
+        path = one.take('many.nosync', 'read', 'forUploading')['paths'][0]
+        with zipfile.ZipFile(path) as archive: assert len(archive.infolist()) == 66001
+        subprocess.run(['unzip', '-tqq', path], check=True)
         """#)
     }
 
