@@ -18,12 +18,15 @@ extension ContainerSync {
     }
     var held: Set<ItemID> = []
     var wanted: Set<ClaimAccess> = []
+    // What another item takes the name of was saved by renaming, and is not gone to who presents it.
+    var taken: Set<Link> = []
+    for trees in items.values { taken.formUnion(trees.remote?.links ?? []) }
     for (id, trees) in items {
       let isSending = trees.local != nil && trees.remote == trees.base
       for (path, root) in try places(of: id, trees) {
         let mode: ClaimMode =
           isSending
-          ? .reading(.withoutChanges) : .writing(trees.remote == nil ? .forDeleting : [])
+          ? .reading(.withoutChanges) : .writing(isGone(trees, taken) ? .forDeleting : [])
         let access = ClaimAccess(path, mode)
         if claims.holds(access) { continue }
         guard
@@ -39,6 +42,10 @@ extension ContainerSync {
     let signals = signals
     for access in wanted { claims.ask(for: access) { signals.look() } }
     return held
+  }
+
+  private func isGone(_ trees: ItemTrees, _ taken: Set<Link>) -> Bool {
+    trees.remote == nil && !(trees.local?.record.links.allSatisfy(taken.contains) ?? false)
   }
 
   /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the package
