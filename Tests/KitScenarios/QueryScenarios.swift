@@ -167,7 +167,7 @@ enum QueryScenarios {
     try expect(value(NSMetadataItemIsUbiquitousKey) == true)
     try expect(value(NSMetadataUbiquitousItemIsUploadedKey, NSNumber.self).boolValue)
     try expect(value(NSMetadataUbiquitousItemIsUploadedKey) == true)
-    try expect(value(NSMetadataUbiquitousItemPercentUploadedKey) == 100.0)
+    try expect(value(NSMetadataUbiquitousItemPercentUploadedKey, Double.self) == 100)
     try expect(value(NSMetadataUbiquitousItemHasUnresolvedConflictsKey) == false)
     try expect(
       value(NSMetadataUbiquitousItemDownloadingStatusKey)
