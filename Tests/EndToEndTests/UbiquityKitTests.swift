@@ -150,6 +150,9 @@ extension EndToEnd {
             echo plain > outside
             same "$(kit b is-ubiquitous "$B/film" "$B/d" "$B_MOUNT" outside "$B/nothing" | tr '\n' ' ')" \
               'true true true false false '
+            ln -s film "$B/link"; mkfifo "$B/fifo"; cur=$(ls "$B_MOUNT/.ubiquity/versions/Documents/film")
+            same "$(kit b is-ubiquitous "$B/link" "$B/fifo" "$B_MOUNT/.ubiquity/versions" "$B_MOUNT/.ubiquity/versions/Documents/film/$cur" | tr '\n' ' ')" \
+              'true true false false '
             is_here() { [ "$(attribute downloadingStatus "$1")" = current ]; }
             is_gone() { [ "$(kit b evict "$1")" = done ] && [ "$(attribute downloadingStatus "$1")" = notDownloaded ]; }
             not is_here "$B/film"
