@@ -38,6 +38,31 @@ extension ContainerSync {
         wanted.insert(access)
       }
     }
+    // Who is to have a name that a held item still has waits with it: else it would get another.
+    var occupied: Set<Link> = []
+    for id in held { occupied.formUnion(items[id]?.local?.record.links ?? []) }
+    var isGrowing = !occupied.isEmpty
+    while isGrowing {
+      isGrowing = false
+      for (id, trees) in items where !held.contains(id) {
+        let own = trees.local?.record.links ?? []
+        guard
+          (trees.remote?.links ?? []).contains(where: { occupied.contains($0) && !own.contains($0) }
+          )
+        else { continue }
+        held.insert(id)
+        occupied.formUnion(own)
+        isGrowing = true
+        // Its claim is asked for again with the other's, so that both are there in one round.
+        for (path, _) in try places(of: id, trees) {
+          let access = ClaimAccess(path, .writing([]))
+          guard claims.holds(access) else { continue }
+          claims.release([access])
+          wanted.insert(access)
+          askedAgain.insert(access)
+        }
+      }
+    }
     claims.giveUp(except: wanted)
     let signals = signals
     for access in wanted { claims.ask(for: access) { signals.look() } }
