@@ -32,14 +32,24 @@ final class TakenClaim: Sendable {
     self.holding = Lock(holding)
   }
 
-  /// Once; after that it does nothing. Whoever claims next on this connection finds it released.
-  func release() {
+  /// Once; after that it does nothing. `completion` runs when nobody has to wait for the claim any more, on the
+  /// connection's thread or this one.
+  func release(completion: @escaping @Sendable () -> Void = {}) {
     let held = holding.withLock { holding in
       defer { holding = nil }
       return holding
     }
-    guard let held else { return }
-    held.connection.call(Methods.ReleaseClaim.self, ReleaseRequest(claim: held.claim)) { _ in }
+    guard let held else { return completion() }
+    held.connection.call(Methods.ReleaseClaim.self, ReleaseRequest(claim: held.claim)) { _ in
+      completion()
+    }
+  }
+
+  /// Blocks until nobody has to wait for the claim any more: another program may be started next.
+  func releaseAndWait() {
+    let gate = Gate()
+    release { gate.open() }
+    gate.wait()
   }
 
   /// Throws, and releases, when an item is missing that has to be there.

@@ -56,7 +56,7 @@ extension NSFileCoordinator {
     let (claim, context) = try take(wishes)
     defer {
       context.end()
-      claim.release()
+      claim.releaseAndWait()
     }
     return try CoordinationContext.$current.withValue(context) { try body(claim.urls) }
   }
@@ -66,11 +66,16 @@ extension NSFileCoordinator {
     _ body: ([URL]) async throws -> Result
   ) async throws -> Result {
     let (claim, context) = try await take(wishes, isolation: isolation)
-    defer {
-      context.end()
-      claim.release()
+    let outcome: Swift.Result<Result, any Error>
+    do {
+      outcome = .success(
+        try await CoordinationContext.$current.withValue(
+          context, operation: { try await body(claim.urls) }, isolation: isolation))
+    } catch {
+      outcome = .failure(error)
     }
-    return try await CoordinationContext.$current.withValue(
-      context, operation: { try await body(claim.urls) }, isolation: isolation)
+    context.end()
+    await withCheckedContinuation { continuation in claim.release { continuation.resume() } }
+    return try outcome.get()
   }
 }

@@ -30,11 +30,17 @@ final class PresenterEntry: Sendable {
 
   nonisolated(unsafe) private weak var weakPresenter: (any NSFilePresenter)?
   let key: ObjectIdentifier
+  let order: UInt64
+  private static let last = Lock<UInt64>(0)
   private let state = Lock(State())
 
   init(_ presenter: any NSFilePresenter) {
     weakPresenter = presenter
     key = ObjectIdentifier(presenter)
+    order = Self.last.withLock { last in
+      last += 1
+      return last
+    }
   }
 
   var presenter: (any NSFilePresenter)? { weakPresenter }

@@ -18,7 +18,7 @@ final class PresenterRegistry: Sendable {
   }
 
   private struct State {
-    var entries: [PresenterEntry] = []
+    var entries: [ObjectIdentifier: PresenterEntry] = [:]
     var numbers: [UInt64: PresenterEntry] = [:]
     var isListening = false
     /// How many are being made known. The daemon may ask one before it has said which it is.
@@ -29,7 +29,12 @@ final class PresenterRegistry: Sendable {
 
   private let state = Lock(State())
 
-  var presenters: [any NSFilePresenter] { state.withLock { $0.entries }.compactMap(\.presenter) }
+  var presenters: [any NSFilePresenter] { entries.compactMap(\.presenter) }
+
+  /// In the order in which they were added.
+  private var entries: [PresenterEntry] {
+    state.withLock { Array($0.entries.values) }.sorted { $0.order < $1.order }
+  }
 
   /// What the daemon knows the presenter as.
   func number(of presenter: any NSFilePresenter, on connection: DaemonConnection) -> UInt64? {
@@ -37,24 +42,29 @@ final class PresenterRegistry: Sendable {
   }
 
   private func entry(of key: ObjectIdentifier) -> PresenterEntry? {
-    state.withLock { $0.entries.first { $0.key == key && $0.presenter != nil } }
+    state.withLock { $0.entries[key] }
   }
 
   // MARK: Adding and removing
 
   func add(_ presenter: any NSFilePresenter) {
     let entry = PresenterEntry(presenter)
-    let (isNew, mustListen) = state.withLock { state in
-      state.entries.removeAll { $0.presenter == nil }
-      guard !state.entries.contains(where: { $0.key == entry.key }) else { return (false, false) }
-      state.entries.append(entry)
+    let (former, isNew, mustListen) = state.withLock { state in
+      // One that went away without having been removed may have had the same address.
+      let former = state.entries[entry.key]
+      guard former?.presenter == nil else { return (nil as PresenterEntry?, false, false) }
+      state.entries[entry.key] = entry
       defer { state.isListening = true }
-      return (true, !state.isListening)
+      return (former, true, !state.isListening)
     }
     guard isNew else { return }
+    if let former { forget(former) }
     if mustListen { listen() }
     guard entry.locate() != nil else { return }
-    if let connection = try? Service.shared.connection() { register(entry, on: connection) }
+    if let connection = try? Service.shared.connection() {
+      register(entry, on: connection)
+      if entry.isKnown(on: connection) { return }
+    }
     retry()
   }
 
@@ -63,7 +73,13 @@ final class PresenterRegistry: Sendable {
   }
 
   func remove(_ entry: PresenterEntry) {
-    state.withLock { $0.entries.removeAll { $0 === entry } }
+    state.withLock { state in
+      if state.entries[entry.key] === entry { state.entries[entry.key] = nil }
+    }
+    forget(entry)
+  }
+
+  private func forget(_ entry: PresenterEntry) {
     guard let (connection, number) = entry.remove() else { return }
     state.withLock { _ = $0.numbers.removeValue(forKey: number) }
     connection.call(Methods.RemovePresenter.self, PresenterReference(presenter: number)) { _ in }
@@ -128,12 +144,10 @@ final class PresenterRegistry: Sendable {
       received(.reacquire, for: reference.presenter)
     }
     service.onConnect { [self] connection in
-      let entries = state.withLock { state in
-        state.numbers = [:]
-        return state.entries
-      }
+      state.withLock { $0.numbers = [:] }
+      let entries = entries
       for entry in entries { register(entry, on: connection) }
-      retry()
+      if !entries.allSatisfy({ $0.isKnown(on: connection) }) { retry() }
     }
   }
 
@@ -162,7 +176,7 @@ final class PresenterRegistry: Sendable {
   /// Gives whether some are left that are in a container.
   private func registerAgain() -> Bool {
     var isLeft = false
-    for entry in state.withLock({ $0.entries }) where entry.locate() != nil && !entry.isRemoved {
+    for entry in entries where entry.locate() != nil && !entry.isRemoved {
       guard let connection = Service.shared.existing else {
         isLeft = true
         continue
@@ -208,7 +222,7 @@ final class PresenterRegistry: Sendable {
     guard (try? ItemLocator.locateFormer(new.pathBytes)) == nil else { return }
     let from = old.standardizedFileURL.path
     let to = new.standardizedFileURL.path
-    for entry in state.withLock({ $0.entries }) {
+    for entry in entries {
       guard let presented = entry.presenter, presented !== presenter,
         let path = presented.presentedItemURL?.standardizedFileURL.path
       else { continue }
