@@ -55,7 +55,7 @@ extension Engine {
     let time = now
     var replaced: Inode?
     var gone = 0
-    let inherits = target.map { canInherit(source.inode, from: $0, heir) } ?? false
+    let inherits = try target.map { try canInherit(source.inode, from: $0, heir) } ?? false
     if let target {
       replaced =
         inherits
@@ -118,11 +118,15 @@ extension Engine {
 
   // MARK: Saving by renaming
 
-  private func canInherit(_ source: Inode, from target: Inode, _ heir: ContentKey?) -> Bool {
-    guard let heir, source.kind == .file, target.kind == .file else { return false }
-    return heir == ContentKey(item: target.item, generation: source.generation)
-      && source.linkCount == 1 && source.content == .local && target.linkCount == 1
-      && !target.isExcluded && !target.isDetached
+  private func canInherit(_ source: Inode, from target: Inode, _ heir: ContentKey?) throws -> Bool {
+    guard let heir, source.kind == .file, target.kind == .file,
+      heir == ContentKey(item: target.item, generation: source.generation),
+      source.linkCount == 1, source.content == .local, target.linkCount == 1,
+      !target.isExcluded, !target.isDetached
+    else { return false }
+    // Versions that wait to be resolved go where their item goes.
+    guard let row = try remoteRow(source.item) else { return true }
+    return try [row.record, row.applied].allSatisfy { try decode($0)?.conflicts.isEmpty ?? true }
   }
 
   /// What an heir takes the name and the item of: who has it open keeps it.
