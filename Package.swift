@@ -211,7 +211,8 @@ let package = Package(
     .testTarget(
       name: "DaemonTests",
       dependencies: [
-        "Daemon", "SyncEngine", "DaemonClient", "ControlProtocol", "Model", "Platform", logging,
+        "Daemon", "Coordination", "SyncEngine", "DaemonClient", "ControlProtocol", "Model",
+        "Platform", logging,
         system,
       ],
       swiftSettings: settings),

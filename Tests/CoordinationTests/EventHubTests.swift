@@ -40,6 +40,29 @@ import Testing
     }
   }
 
+  /// What `status` tells is posted for those who want it alone.
+  @Test func statusIsForWhoWantsIt() async throws {
+    let hub = EventHub()
+    let (plain, curious) = (Listener(), Listener())
+    let first = hub.subscribe(to: .everything) { plain.take($0) }
+    #expect(hub.isActive && !hub.isStatusActive)
+    let second = hub.subscribe(to: .everything, withStatus: true) { curious.take($0) }
+    #expect(hub.isStatusActive)
+    for id in [first, second] { hub.start(id) }
+    for kind in [ItemEvent.Kind.status, .statusBelow, .container, .changed] {
+      hub.post(
+        ItemEvent(
+          time: Timestamp(nanoseconds: 1), kind: kind, container: Self.container,
+          path: [try ItemName(kind.rawValue)]))
+    }
+    #expect(try await curious.has(4) == ["status", "statusBelow", "container", "changed"])
+    #expect(try await plain.has(1) == ["changed"])
+    hub.unsubscribe(second)
+    #expect(hub.isActive && !hub.isStatusActive)
+    hub.unsubscribe(first)
+    #expect(!hub.isActive)
+  }
+
   @Test func eventsComeInOrderToAllWhoListen() async throws {
     let hub = EventHub()
     #expect(!hub.isActive)

@@ -27,7 +27,8 @@ extension EndToEnd {
     /// forReplacing and contentIndependentMetadataOnly.
     @Test func eachOptionAsksWhatItIsToAsk() async throws {
       try await run(
-        #"echo 1 > "$A/f""#,
+        // What is to be sent the sync would want to read.
+        #"echo 1 > "$A/f"; synced a"#,
         #"""
         presenting = client(); presenting.present('f')
         def asked(intent, *options):
@@ -37,15 +38,16 @@ extension EndToEnd {
             claim = one.answer(number); one.release(claim)
             presenting.call('account.status')
             return [what for what in presenting.heard if not what.startswith('did') and what != 'reacquire']
-        assert asked('read') == ['relinquishToReader', 'saveChanges']
-        assert asked('read', 'withoutChanges') == ['relinquishToReader']
-        assert asked('read', 'immediatelyAvailableMetadataOnly') == []
-        assert asked('write') == ['relinquishToWriter']
-        assert asked('write', 'forMoving') == ['relinquishToWriter']
-        assert asked('write', 'forMerging') == ['relinquishToWriter', 'saveChanges']
-        assert asked('write', 'forDeleting') == ['relinquishToWriter', 'accommodateDeletion']
-        assert asked('write', 'forReplacing') == ['relinquishToWriter', 'accommodateDeletion']
-        assert asked('write', 'contentIndependentMetadataOnly') == []
+        def same(found, expected): assert found == expected, (found, expected)
+        same(asked('read'), ['relinquishToReader', 'saveChanges'])
+        same(asked('read', 'withoutChanges'), ['relinquishToReader'])
+        same(asked('read', 'immediatelyAvailableMetadataOnly'), [])
+        same(asked('write'), ['relinquishToWriter'])
+        same(asked('write', 'forMoving'), ['relinquishToWriter'])
+        same(asked('write', 'forMerging'), ['relinquishToWriter', 'saveChanges'])
+        same(asked('write', 'forDeleting'), ['relinquishToWriter', 'accommodateDeletion'])
+        same(asked('write', 'forReplacing'), ['relinquishToWriter', 'accommodateDeletion'])
+        same(asked('write', 'contentIndependentMetadataOnly'), [])
         one.refused(2, one.taking('f', 'write', 'forDeleting', 'forMoving'))
         one.refused(2, one.taking('f', 'write', 'withoutChanges'))
         one.refused(2, one.taking('f', 'read', 'forMoving'))
@@ -192,6 +194,19 @@ extension EndToEnd {
         given = one.take('d/sub/up', 'read', 'resolvesSymbolicLink'); assert given['paths'] == [documents], given
         given = one.take('dangling', 'read', 'resolvesSymbolicLink', 'immediatelyAvailableMetadataOnly')
         assert given['paths'] == [documents + '/nowhere'], given
+        """#)
+    }
+
+    /// More members than the classic format counts.
+    @Test func anArchiveHasAnyNumberOfMembers() async throws {
+      try await run(
+        #"mkdir "$A/many.nosync""#,
+        #"""
+        zipfile, subprocess = map(__import__, ('zipfile', 'subprocess'))
+        for n in range(66000): os.mkdir(f'{documents}/many.nosync/{n}')
+        path = one.take('many.nosync', 'read', 'forUploading')['paths'][0]
+        with zipfile.ZipFile(path) as archive: assert len(archive.infolist()) == 66001
+        subprocess.run(['unzip', '-tqq', path], check=True)
         """#)
     }
 

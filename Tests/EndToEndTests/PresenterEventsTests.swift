@@ -233,6 +233,9 @@ extension EndToEnd {
             # By another device.
             echo 5 > "$B/d/tmp"; mv "$B/d/tmp" "$B/d/f"; synced b a; same "$(cat "$A/d/f")" 5
             hears item didChange
+            # Of a temporary that had come before.
+            echo 6 > "$B/d/tmp"; synced b a; test -e "$A/d/tmp"; mv "$B/d/tmp" "$B/d/f"; synced b a; same "$(cat "$A/d/f")" 6
+            until_true 20 eval '[ "$(count item didChange)" -ge 2 ]'
             same "$(heard item | tr ';' '\n' | grep -vc 'relinquishToWriter\|reacquire\|didChange\|^$' || true)" 0
             left item; left directory
             """#)

@@ -12,7 +12,8 @@ extension EndToEnd {
 
     // MARK: The account
 
-    /// iCloud Design Guide, Listing 1-1, "Obtaining the iCloud token".
+    /// iCloud Design Guide, Listing 1-1, "Obtaining the iCloud token"; WWDC 2012, session 209, on finding an
+    /// account.
     @Test func listing1_1_theTokenIsOfTheAccount() async throws {
       try await withAccount { account in
         try await account.script(
@@ -57,7 +58,7 @@ extension EndToEnd {
     }
 
     /// iCloud Design Guide, Listing 1-3, "Registering for iCloud availability change notifications", and
-    /// "Handle Changes in iCloud Availability".
+    /// "Handle Changes in iCloud Availability"; WWDC 2012, session 209, on its change.
     @Test func listing1_3_whoSignsInAndOutIsHeardOf() async throws {
       try await withAccount { account in
         try await account.script(
@@ -93,7 +94,8 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-5, "Obtaining the URL to your ubiquity container".
+    /// iCloud Design Guide, Listing 1-5, "Obtaining the URL to your ubiquity container"; WWDC 2012, session
+    /// 209, on the container that is made when it is first asked for.
     @Test func listing1_5_theContainerIsMadeAndMounted() async throws {
       try await withAccount { account in
         try await account.device("b")
@@ -148,6 +150,9 @@ extension EndToEnd {
             echo plain > outside
             same "$(kit b is-ubiquitous "$B/film" "$B/d" "$B_MOUNT" outside "$B/nothing" | tr '\n' ' ')" \
               'true true true false false '
+            ln -s film "$B/link"; mkfifo "$B/fifo"; cur=$(ls "$B_MOUNT/.ubiquity/versions/Documents/film")
+            same "$(kit b is-ubiquitous "$B/link" "$B/fifo" "$B_MOUNT/.ubiquity/versions" "$B_MOUNT/.ubiquity/versions/Documents/film/$cur" | tr '\n' ' ')" \
+              'true true false false '
             is_here() { [ "$(attribute downloadingStatus "$1")" = current ]; }
             is_gone() { [ "$(kit b evict "$1")" = done ] && [ "$(attribute downloadingStatus "$1")" = notDownloaded ]; }
             not is_here "$B/film"
@@ -210,6 +215,8 @@ extension EndToEnd {
             synced a b; [ -e "$B/file" ]
             mkdir "$A/keep.nosync"; echo 1 > "$A/keep.nosync/in"
             same "$(kit a include "$A/keep.nosync/in")" 3328
+            # Nothing is on its way any more.
+            synced a b a b
             """#)
         let before = try await account.status("b").traffic
         try await account.script(
@@ -281,6 +288,21 @@ extension EndToEnd {
             [ ! -e "$A/note" ]; [ ! -e "$A/tree" ]
             same "$(kit a move-async in note "$A/again")$(kit a move-async out "$A/again" back)" donedone; cmp back was
             """#, timeout: 240)
+      }
+    }
+
+    /// In a mount where plain opens wait for claims, the mover's own do not.
+    @Test func itemsMoveWhereClaimsAreMandatory() async throws {
+      try await withAccount { account in
+        try await account.device("a", mountOptions: "coordination=mandatory")
+        try await account.script(
+          Self.kit + #"""
+            mkdir tree; seq 1000 > tree/one; seq 2000 > tree/two; cp -a tree copy
+            same "$(kit a move in tree "$A/tree")" done; same "$(listing "$A/tree")" "$(listing copy)"
+            synced a; until_true 10 evicts "$A/tree/one"
+            same "$(kit a move out "$A/tree" "$WORK/tree")" done; same "$(listing tree)" "$(listing copy)"
+            diff -r tree copy
+            """#)
       }
     }
 

@@ -46,6 +46,7 @@ enum FileScenarios {
       UbiquityEntitlements.ubiquityContainerIdentifiers = arguments
       print(FileManager.default.url(forUbiquityContainerIdentifier: nil)?.path ?? "none")
     },
+    "costs": { arguments in costs(ScenarioCommand.url(arguments[0])) },
     "download-all": { arguments in try downloadAll(ScenarioCommand.url(arguments[0])) },
   ]
 
@@ -124,5 +125,17 @@ enum FileScenarios {
         item.lastPathComponent, values.ubiquitousItemIsDownloaded == true ? "here" : "asked for")
       try FileManager.default.startDownloadingUbiquitousItem(at: item)
     }
+  }
+
+  /// Microseconds that a call takes of what asks no daemon, for who measures.
+  private static func costs(_ url: URL) {
+    func measure(_ name: String, _ call: () -> Void) {
+      let count = 2000
+      let time = ContinuousClock().measure { for _ in 0..<count { call() } }
+      print(name, Int(time / .microseconds(1)) / count)
+    }
+    measure("ubiquityIdentityToken") { _ = FileManager.default.ubiquityIdentityToken }
+    measure("isUbiquitousItem") { _ = FileManager.default.isUbiquitousItem(at: url) }
+    measure("ubiquitousResourceValues") { _ = try? url.ubiquitousResourceValues(forKeys: keys) }
   }
 }

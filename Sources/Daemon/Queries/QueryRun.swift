@@ -166,7 +166,11 @@ final class QueryRun {
   ) throws(Errno) -> (Set<QueryPlace>, Set<QueryPlace>) {
     guard !part.isWhole else { return ([], query.selection.tops(of: walk.container.session.id)) }
     var places = part.places
-    var trees = part.trees
+    var trees: Set<QueryPlace> = []
+    // Of what is no directory nothing is below: what was told needs not to be gone through.
+    for tree in part.trees {
+      if try walk.isLeaf(tree) { places.insert(tree) } else { trees.insert(tree) }
+    }
     for move in part.moves {
       if try walk.isLeaf(move.new) {
         places.formUnion([move.old, move.new])

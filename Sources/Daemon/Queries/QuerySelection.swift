@@ -56,7 +56,7 @@ struct QuerySelection: Sendable {
 extension Set<QueryPlace> {
   /// Whether the place is one of these or below one.
   func covers(_ place: QueryPlace) -> Bool {
-    guard !isEmpty else { return false }
+    if count <= 8 { return contains { place.isAtOrBelow($0) } }
     var place = place
     while true {
       if contains(place) { return true }

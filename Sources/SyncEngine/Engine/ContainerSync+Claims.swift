@@ -18,12 +18,15 @@ extension ContainerSync {
     }
     var held: Set<ItemID> = []
     var wanted: Set<ClaimAccess> = []
+    // What another item takes the name of was saved by renaming, and is not gone to who presents it.
+    var taken: Set<Link> = []
+    for trees in items.values { taken.formUnion(trees.remote?.links ?? []) }
     for (id, trees) in items {
       let isSending = trees.local != nil && trees.remote == trees.base
       for (path, root) in try places(of: id, trees) {
         let mode: ClaimMode =
           isSending
-          ? .reading(.withoutChanges) : .writing(trees.remote == nil ? .forDeleting : [])
+          ? .reading(.withoutChanges) : .writing(isGone(trees, taken) ? .forDeleting : [])
         let access = ClaimAccess(path, mode)
         if claims.holds(access) { continue }
         guard
@@ -35,10 +38,39 @@ extension ContainerSync {
         wanted.insert(access)
       }
     }
+    // Who is to have a name that a held item still has waits with it: else it would get another.
+    var occupied: Set<Link> = []
+    for id in held { occupied.formUnion(items[id]?.local?.record.links ?? []) }
+    var isGrowing = !occupied.isEmpty
+    while isGrowing {
+      isGrowing = false
+      for (id, trees) in items where !held.contains(id) {
+        let own = trees.local?.record.links ?? []
+        guard
+          (trees.remote?.links ?? []).contains(where: { occupied.contains($0) && !own.contains($0) }
+          )
+        else { continue }
+        held.insert(id)
+        occupied.formUnion(own)
+        isGrowing = true
+        // Its claim is asked for again with the other's, so that both are there in one round.
+        for (path, _) in try places(of: id, trees) {
+          let access = ClaimAccess(path, .writing([]))
+          guard claims.holds(access) else { continue }
+          claims.release([access])
+          wanted.insert(access)
+          askedAgain.insert(access)
+        }
+      }
+    }
     claims.giveUp(except: wanted)
     let signals = signals
     for access in wanted { claims.ask(for: access) { signals.look() } }
     return held
+  }
+
+  private func isGone(_ trees: ItemTrees, _ taken: Set<Link>) -> Bool {
+    trees.remote == nil && !(trees.local?.record.links.allSatisfy(taken.contains) ?? false)
   }
 
   /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the package

@@ -79,7 +79,8 @@ extension ContainerSync {
   private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
     // Others wait for them: they are for one round.
     let given = claims.held
-    defer { claims.release(given) }
+    askedAgain = []
+    defer { claims.release(given.filter { !askedAgain.contains($0) }) }
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
     if try await sendDepartures(to: remote) { return .again }

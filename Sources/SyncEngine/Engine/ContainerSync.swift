@@ -44,6 +44,8 @@ package actor ContainerSync {
   var writers: [ItemID: Model.DeviceID] = [:]
   /// Since when packages wait for their programs to pause, in monotonic nanoseconds.
   var packagesHeld: [ItemID: UInt64] = [:]
+  /// Claims that were given for this round and are wanted for a later one.
+  var askedAgain: Set<ClaimAccess> = []
   /// When the first of them will have been quiet for long enough.
   var packageWake: Duration?
   /// How many calls wait for everything to be sent: for them programs need not pause.

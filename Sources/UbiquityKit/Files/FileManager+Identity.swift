@@ -25,6 +25,7 @@ extension Notification.Name {
   /// this name in the process.
   ///
   /// Source: iCloud Design Guide, "Handle Changes in iCloud Availability" and Listing 1-3.
+  // swift-format-ignore: AlwaysUseLowerCamelCase
   public static var NSUbiquityIdentityDidChange: Notification.Name {
     IdentityMonitor.shared.begin()
     return Notification.Name("NSUbiquityIdentityDidChangeNotification")

@@ -9,7 +9,12 @@ extension FileManager {
   /// What is never uploaded (`.nosync`) is in its container all the same. Asks no daemon and no backend.
   /// For any thread.
   public func isUbiquitousItem(at url: URL) -> Bool {
-    (try? ItemCalls.locate(url, .reading)).map { !VersionsPlace.contains($0) } ?? false
+    switch try? ItemState.attribute(ItemState.container, of: url) {
+    case .value: true
+    case .none?, nil: false
+    case .noAttributes:
+      (try? ItemCalls.locate(url, .reading)).map { !VersionsPlace.contains($0) } ?? false
+    }
   }
 
   /// Has the content of an item brought to this device, of a directory all that is below it, and returns.

@@ -59,6 +59,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
   /// The format of the same condition, with short names and without arguments.
   public var predicateFormat: String { condition.description }
 
+  /// The same as ``predicateFormat``.
   public var description: String { predicateFormat }
 
   private static func argument(_ value: Any?) -> PredicateArgument? {

@@ -18,10 +18,12 @@ internal import Platform
 open class NSMetadataQuery: NSObject, @unchecked Sendable {
   /// How results are sorted. It stands for `NSSortDescriptor`, which on Linux knows no keys.
   public struct SortDescriptor: Hashable, Sendable {
-    /// An attribute.
+    /// An attribute, by any of its names.
     public let key: String
+    /// Smaller values, and what has none, come first.
     public let ascending: Bool
 
+    /// Sorts by an attribute. One that items do not have sorts nothing.
     public init(key: String, ascending: Bool = true) {
       self.key = key
       self.ascending = ascending
@@ -30,6 +32,7 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
 
   /// One change of the results.
   public struct Update: Sendable {
+    /// When it came.
     public enum Phase: Sendable {
       /// More of what is there was found.
       case gathering
@@ -39,14 +42,19 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
       case update
     }
 
+    /// When it came.
     public let phase: Phase
+    /// What fits now and did not before.
     public let added: [NSMetadataItem]
+    /// What still fits and has another value of some attribute.
     public let changed: [NSMetadataItem]
+    /// What is gone, or fits no more. The values are the last ones.
     public let removed: [NSMetadataItem]
   }
 
   let state = Lock(QueryState())
 
+  /// A query that looks for nothing yet.
   public override init() { super.init() }
 
   deinit {
@@ -130,6 +138,7 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
   /// It looks for what is there already.
   open var isGathering: Bool { state.withLock { $0.phase == .gathering } }
 
+  /// It was stopped, or not started yet.
   open var isStopped: Bool { state.withLock { $0.phase == .stopped } }
 
   /// Why nothing, or not everything, was found: there is no daemon, nobody is signed in, a scope is in no
@@ -147,6 +156,7 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
 
   // MARK: Results
 
+  /// How many results there are now.
   open var resultCount: Int { state.withLock { $0.results.count } }
 
   /// An ``NSMetadataItem``. The index is one of a result.
@@ -155,12 +165,14 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
   /// All results, each an ``NSMetadataItem``, as they are now.
   open var results: [Any] { state.withLock { $0.results } }
 
-  /// `NSNotFound` for what is no result.
+  /// Where the item is among the results; `NSNotFound` for what is no result. Takes time that grows with their
+  /// number.
   open func index(ofResult result: Any) -> Int {
     guard let item = result as? NSMetadataItem else { return NSNotFound }
     return state.withLock { $0.results.firstIndex { $0 === item } } ?? NSNotFound
   }
 
+  /// The value of an attribute of a result: see ``NSMetadataItem/value(forAttribute:)``.
   open func value(ofAttribute key: String, forResultAt index: Int) -> Any? {
     state.withLock { $0.results[index] }.value(forAttribute: key)
   }

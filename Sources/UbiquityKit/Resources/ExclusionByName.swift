@@ -1,7 +1,7 @@
 internal import Foundation
 internal import SystemPackage
 
-/// `.nosync`. Source: CONTRACT, "The mount".
+/// `.nosync`: see `docs/semantics.md`, "What moves".
 enum ExclusionByName {
   private static let suffix = ".nosync"
 

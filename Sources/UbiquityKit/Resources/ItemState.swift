@@ -18,22 +18,17 @@ struct ItemState: Sendable, Decodable {
   var version: String?
   var container: String
 
-  static let attribute = "user.ubiquity.status"
+  private static let status = "user.ubiquity.status"
+  /// Costs less.
+  static let container = "user.ubiquity.container"
 
   /// Nil for what is in no container. Reads one attribute of the item: no socket, no network. Of symbolic
   /// links and FIFOs, which the kernel gives no attributes of users, the daemon is asked.
   static func of(_ url: URL) throws(CocoaError) -> ItemState? {
-    let path = try ItemCalls.path(url)
-    do throws(Errno) {
-      let kind = try path.status().st_mode & S_IFMT
-      if kind == S_IFREG || kind == S_IFDIR {
-        guard let value = try path.attribute(attribute) else { return nil }
-        // On another file system anyone could have written that.
-        guard (try? ItemCalls.locate(url, .reading)) != nil else { return nil }
-        return try? JSONDecoder().decode(ItemState.self, from: Data(value))
-      }
-    } catch {
-      throw UbiquityErrors.cocoa(error, .reading, at: url)
+    switch try attribute(status, of: url) {
+    case .value(let value): return try? JSONDecoder().decode(ItemState.self, from: Data(value))
+    case .none: return nil
+    case .noAttributes: break
     }
     guard let item = try? ItemCalls.locate(url, .reading), !VersionsPlace.contains(item) else {
       return nil
@@ -41,6 +36,31 @@ struct ItemState: Sendable, Decodable {
     return try ItemCalls.call(
       Methods.ItemStatus.self, ItemsRequest(items: [item]), .reading, at: url
     ).items.first.map(ItemState.init)
+  }
+
+  enum Attribute {
+    case value([UInt8])
+    /// It is in no container.
+    case none
+    /// The kernel gives it none.
+    case noAttributes
+  }
+
+  static func attribute(_ name: String, of url: URL) throws(CocoaError) -> Attribute {
+    let path = try ItemCalls.path(url)
+    do throws(Errno) {
+      let status = try path.status()
+      let kind = status.st_mode & S_IFMT
+      guard kind == S_IFREG || kind == S_IFDIR else { return .noAttributes }
+      guard let value = try path.attribute(name) else { return .none }
+      // On another file system anyone could have written that.
+      let isOurs = ContainerDevices.contain(status) {
+        (try? ItemCalls.locate(url, .reading)) != nil
+      }
+      return isOurs ? .value(value) : .none
+    } catch {
+      throw UbiquityErrors.cocoa(error, .reading, at: url)
+    }
   }
 
   private init(_ report: ItemReport) {

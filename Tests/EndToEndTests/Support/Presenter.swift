@@ -52,7 +52,7 @@ enum Presenter {
       until_true 20 grep -qs presenting "$ROOT/heard-$1"
     }
     heard() { tail -n +2 "$ROOT/heard-$1" | tr '\n' ';'; }
-    hears() { until_true 20 grep -qxF -- "$2" "$ROOT/heard-$1"; }
+    hears() { until_true 20 grep -qxF -- "$2" "$ROOT/heard-$1" || { echo "$1 heard: $(heard "$1")" >&2; return 1; }; }
     count() { grep -cxF -- "$2" "$ROOT/heard-$1" || true; }
     left() { kill ${presenting[$1]}; wait ${presenting[$1]} 2>/dev/null || true; }
 
