@@ -272,6 +272,13 @@ enum DocumentScenarios {
     let three = again.wrapper.fileWrappers?["three.txt"]
     try Data("replaced".utf8).write(to: url.appendingPathComponent("three.txt"))
     try expect(three?.regularFileContents == nil)
+    // The end of a part is a change of the document, not its end.
+    try await NSFileCoordinator().coordinate(
+      writingItemAt: url.appendingPathComponent("three.txt"), options: .forDeleting
+    ) { try FileManager.default.removeItem(at: $0) }
+    try await until("loaded") { again.wrapper.fileWrappers?["three.txt"] == nil }
+    try expect(again.documentState == .normal, "\(again.documentState)")
+    try Data("other".utf8).write(to: url.appendingPathComponent("three.txt"))
     try expect(await again.close())
   }
 
