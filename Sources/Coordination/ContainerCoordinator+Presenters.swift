@@ -128,7 +128,8 @@ extension ContainerCoordinator {
     case .attributes: .attributes
     case .removed: .removed
     case .evicted, .downloaded: .ubiquity
-    case .moved, .versionGained, .versionsResolved, .overflow, .status, .statusBelow, .container: nil
+    case .moved, .versionGained, .versionsResolved, .overflow, .status, .statusBelow, .container:
+      nil
     }
   }
 

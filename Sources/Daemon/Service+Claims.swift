@@ -93,7 +93,12 @@ extension DaemonService {
       reference = try resolved(reference)
     }
     let (session, item) = try claimed(reference)
-    return Wanted(session: session, item: item, mode: mode)
+    guard !item.below.isEmpty, case .writing(let options) = mode else {
+      return Wanted(session: session, item: item, mode: mode)
+    }
+    // The end of what is in a package is a change of the package: who presents that lets go of it.
+    let ofPackage = options.subtracting([.forDeleting, .forReplacing])
+    return Wanted(session: session, item: item, mode: .writing(ofPackage))
   }
 
   func claimed(

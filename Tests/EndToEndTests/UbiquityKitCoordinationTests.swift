@@ -22,6 +22,7 @@ extension EndToEnd {
         local process; eval "process=\$pid_$1"
         wait $process || { cat "$ROOT/$1" >&2; return 1; }
       }
+      counts() { [ "$(grep -cx -- "$2" "$ROOT/$1")" = "$3" ]; }
       not_mounted() { ! grep -qF " $1 " /proc/self/mounts; }
       heard() { tail -n +2 "$ROOT/$1" | tr '\n' ';'; }
 
@@ -35,7 +36,8 @@ extension EndToEnd {
           Self.prelude + #"""
             kit a coordinate "$A" "$WORK/outside"
             same "$(cat "$A/moved")" two
-            mkdir "$A/dir"; echo 1 > "$A/dir/file"
+            mkdir "$A/dir"; echo 1 > "$A/dir/file"; ln -s dir/file "$A/link"
+            kit a coordinate-options "$A"
             kit a coordinate-nested "$A/dir"
             kit a coordinate-batches "$A/dir"
             echo 0 > "$A/count"; kit a coordinate-tasks "$A/count"
@@ -164,14 +166,17 @@ extension EndToEnd {
             echo 2 >> "$A/file"; said one didChange
             said one didChangeUbiquityAttributes
             mkdir "$A/dir"; mv "$A/file" "$A/dir/other"; said one 'didMove other'
-            mv "$A/dir" "$A/place"; until_true 30 test "$(grep -cx 'didMove other' "$ROOT/one")" = 2
+            mv "$A/dir" "$A/place"; until_true 30 counts one 'didMove other' 2
             synced a b; mv "$B/place/other" "$B/third"; synced b a; said one 'didMove third'
+            cat "$B/third" > "$WORK/third"
             on a offline on; on b offline on
             echo a >> "$A/third"; sleep 1; echo b >> "$B/third"
             on a offline off; on b offline off; synced a b a
             said one didGain
-            on b versions remove "$B/third"; synced b a
-            said one didLose
+            other=$(on b versions list "$B/third" --json | python3 -c 'import json, sys
+            print([v["id"] for v in json.load(sys.stdin)["versions"] if v["isConflict"]][0])')
+            on b versions remove "$B/third" "$other"; synced b a
+            said one didResolve; said one didLose
             ends one
             """#)
       }
@@ -192,7 +197,13 @@ extension EndToEnd {
             echo 4 >> "$A/dir/one"; said one 'subitemDidChange one'
             synced a b; echo 5 > "$B/dir/four"; echo 6 >> "$B/dir/three"; synced b a
             said one 'subitemDidAppear four'; said one 'subitemDidChange three'
-            rm "$B/dir/four"; synced b a; said one 'accommodateSubitemDeletion four'
+            rm "$B/dir/four"; synced b a; said one 'subitemDidChange four'
+            # Within a package everything is a change of the package too.
+            mkdir "$A/note.pages"; echo 1 > "$A/note.pages/text"; synced a b
+            starts two presenting a present "$A/note.pages"
+            echo 2 >> "$A/note.pages/text"; said two 'subitemDidChange text'; said two didChange
+            echo 3 > "$B/note.pages/new"; synced b a; said two 'subitemDidAppear new'
+            ends two
             ends one
             """#)
       }
@@ -314,7 +325,17 @@ extension EndToEnd {
             kit a document-life "$A/life"
             kit a document-others "$A/others"
             kit a document-package "$A/photos.album"
+            # Mode and attributes stay. The commands may come from a pipe.
             echo old > "$A/kept.txt"; chmod 640 "$A/kept.txt"; setfattr -n user.colour -v red "$A/kept.txt"
+            printf 'append new\nquit\n' | UBIQUITYFS_STATE=$ROOT/a notes-example "$A/kept.txt" > "$WORK/said"
+            same "$(cat "$A/kept.txt")" "$(printf 'old\nnew')"
+            same "$(stat -c %a "$A/kept.txt") $(getfattr --only-values -n user.colour --absolute-names "$A/kept.txt")" '640 red'
+            # One that is not here is fetched when it is opened, and says so; offline it is not opened.
+            head -c 3000000 /dev/zero | tr '\0' x > "$A/big.txt"; synced a; until_true 20 evicts "$A/big.txt"
+            on a offline on
+            kit a document-download "$A/big.txt" | grep -qx 'not opened: 4353'
+            on a offline off
+            kit a document-download "$A/big.txt" | grep -qx '3000000 true'
             kit a document-format "$A/format.txt"
             same "$(getfattr --only-values -n user.document.formatVersion --absolute-names "$A/format.txt")" 1
             # Outside of containers documents work too.
@@ -374,7 +395,7 @@ extension EndToEnd {
             until_true 20 test ! -s "$A/note.txt"; synced a b; shows two '(empty)'
             tell one 'append changed'; tell one 'append second'; tell one 'append third'
             until_true 20 grep -q third "$A/note.txt"; synced a b
-            until_true 20 test "$(grep -c '3  third' "$ROOT/two")" = 2
+            until_true 20 counts two '3  third' 2
             tell two 'delete 2'; tell two quit; ends two; synced b a
             until_true 20 not grep -q second "$A/note.txt"
             ends one

@@ -4,7 +4,8 @@ import UbiquityKit
 /// `NSFileCoordinator`. Source: Apple's documentation of `NSFileCoordinator` and of its options.
 enum CoordinatorScenarios {
   static let all: [String: ScenarioCommand.Scenario] = [
-    "coordinate": coordinate, "coordinate-nested": nested, "coordinate-hold": hold,
+    "coordinate": coordinate, "coordinate-options": options, "coordinate-nested": nested,
+    "coordinate-hold": hold,
     "coordinate-wait": wait, "coordinate-cancel": cancel, "coordinate-error": failing,
     "coordinate-batches": batches, "coordinate-tasks": tasks,
   ]
@@ -95,6 +96,39 @@ enum CoordinatorScenarios {
       }
     }
     try expect(text == "outside")
+  }
+
+  /// Links that are resolved, and copies that stay as they are: `coordinate-options DIRECTORY`, in which `link` leads
+  /// to `dir/file`.
+  private static func options(_ arguments: [String]) throws {
+    let directory = try url(arguments)
+    let link = directory.appendingPathComponent("link")
+    let coordinator = NSFileCoordinator()
+    let plain = try coordinator.coordinate(readingItemAt: link) { $0.lastPathComponent }
+    try expect(plain == "link", plain)
+    let resolved = try coordinator.coordinate(readingItemAt: link, options: .resolvesSymbolicLink) {
+      $0.path
+    }
+    try expect(resolved == directory.appendingPathComponent("dir/file").path, resolved)
+    let file = directory.appendingPathComponent("dir/file")
+    let before = try Data(contentsOf: file)
+    try coordinator.coordinate(readingItemAt: file, options: .forUploading) { copy in
+      try expect(copy.path != file.path, copy.path)
+      // "The claim is released": another may write meanwhile.
+      let other = NSFileCoordinator()
+      let done = DispatchSemaphore(value: 0)
+      Thread.detachNewThread {
+        try? other.coordinate(writingItemAt: file) { try Data("changed".utf8).write(to: $0) }
+        done.signal()
+      }
+      try expect(done.wait(timeout: .now() + 30) == .success, "it is still claimed")
+      try expect(try Data(contentsOf: copy) == before, "the copy changed")
+    }
+    try expect(try Data(contentsOf: file) == Data("changed".utf8))
+    let archive = try coordinator.coordinate(
+      readingItemAt: directory.appendingPathComponent("dir"), options: .forUploading
+    ) { try Data(contentsOf: $0).prefix(2) }
+    try expect(archive == Data("PK".utf8))
   }
 
   /// What an accessor claims never waits for it, whoever coordinates: `coordinate-nested DIRECTORY`.

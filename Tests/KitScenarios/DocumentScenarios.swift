@@ -6,7 +6,7 @@ import UbiquityKit
 enum DocumentScenarios {
   static let all: [String: ScenarioCommand.Scenario] = [
     "document-life": life, "document-others": others, "document-package": package,
-    "document-format": format,
+    "document-format": format, "document-download": download,
   ]
 
   @MainActor
@@ -272,7 +272,34 @@ enum DocumentScenarios {
     let three = again.wrapper.fileWrappers?["three.txt"]
     try Data("replaced".utf8).write(to: url.appendingPathComponent("three.txt"))
     try expect(three?.regularFileContents == nil)
+    // The end of a part is a change of the document, not its end.
+    try await NSFileCoordinator().coordinate(
+      writingItemAt: url.appendingPathComponent("three.txt"), options: .forDeleting
+    ) { try FileManager.default.removeItem(at: $0) }
+    try await until("loaded") { again.wrapper.fileWrappers?["three.txt"] == nil }
+    try expect(again.documentState == .normal, "\(again.documentState)")
+    try Data("other".utf8).write(to: url.appendingPathComponent("three.txt"))
     try expect(await again.close())
+  }
+
+  /// Says how much is in a document, and whether its download was seen: `document-download PATH`.
+  @MainActor
+  private static func download(_ arguments: [String]) async throws {
+    let document = TextDocument(fileURL: URL(fileURLWithPath: arguments[0]))
+    var states: [UbiquitousDocument.State] = []
+    let observer = NotificationCenter.default.addObserver(
+      forName: UbiquitousDocument.stateChangedNotification, object: document, queue: nil
+    ) { _ in MainActor.assumeIsolated { states.append(document.documentState) } }
+    defer { NotificationCenter.default.removeObserver(observer) }
+    if await document.open() {
+      let isSeen = states.contains { $0.contains(.progressAvailable) }
+      CoordinatorScenarios.say("\(document.text.utf8.count) \(isSeen)")
+      try expect(document.documentState == .normal, "\(document.documentState)")
+      try expect(await document.close())
+    } else {
+      try expect(document.documentState == .closed, "\(document.documentState)")
+      CoordinatorScenarios.say("not opened: \(document.errors.first?.code ?? 0)")
+    }
   }
 
   final class Newer: TextDocument {

@@ -9,6 +9,8 @@ public import Foundation
 ///   description.
 /// - **Telling.** What has happened, on this device or another; several changes that follow each
 ///   other may be told once.
+/// - **Packages.** What happens in a presented package is told as of a subitem, and as
+///   `presentedItemDidChange`.
 /// - **Threads.** Everything comes on `presentedItemOperationQueue`, one after the other and in the order
 ///   in which it happened, whatever queue that is.
 /// - **Who is left out.** Coordinators that were made with the presenter do not ask it.
@@ -114,21 +116,9 @@ extension NSFilePresenter {
   public func presentedItemDidLose(_ version: NSFileVersion) {}
   public func presentedItemDidResolveConflict(_ version: NSFileVersion) {}
 
-  /// Of a package, which is one document: `presentedItemDidChange`.
-  public func presentedSubitemDidAppear(at url: URL) {
-    if presentsPackage { presentedItemDidChange() }
-  }
-
-  /// Of a package, which is one document: `presentedItemDidChange`.
-  public func presentedSubitem(at oldURL: URL, didMoveTo newURL: URL) {
-    if presentsPackage { presentedItemDidChange() }
-  }
-
-  /// Of a package, which is one document: `presentedItemDidChange`.
-  public func presentedSubitemDidChange(at url: URL) {
-    if presentsPackage { presentedItemDidChange() }
-  }
-
+  public func presentedSubitemDidAppear(at url: URL) {}
+  public func presentedSubitem(at oldURL: URL, didMoveTo newURL: URL) {}
+  public func presentedSubitemDidChange(at url: URL) {}
   public func presentedSubitem(at url: URL, didGain version: NSFileVersion) {}
   public func presentedSubitem(at url: URL, didLose version: NSFileVersion) {}
   public func presentedSubitem(at url: URL, didResolve version: NSFileVersion) {}

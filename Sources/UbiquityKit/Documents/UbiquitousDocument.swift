@@ -212,6 +212,16 @@ open class UbiquitousDocument: NSFilePresenter {
     completionHandler: @escaping @Sendable ((any Error)?) -> Void
   ) { closeForDeletion(completionHandler) }
 
+  nonisolated open func accommodatePresentedSubitemDeletion(
+    at url: URL, completionHandler: @escaping @Sendable ((any Error)?) -> Void
+  ) { saveForOthers(completionHandler) }
+
+  nonisolated open func presentedSubitemDidAppear(at url: URL) { Task { await self.check() } }
+  nonisolated open func presentedSubitem(at oldURL: URL, didMoveTo newURL: URL) {
+    Task { await self.check() }
+  }
+  nonisolated open func presentedSubitemDidChange(at url: URL) { Task { await self.check() } }
+
   nonisolated open func presentedItemDidMove(to newURL: URL) { core.url = newURL }
   nonisolated open func presentedItemDidChange() { Task { await self.check() } }
   nonisolated open func presentedItemDidGain(_ version: NSFileVersion) {
