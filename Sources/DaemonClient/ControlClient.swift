@@ -94,7 +94,7 @@ package final class ControlClient {
     onNotification: (String, [UInt8]) throws(ControlError) -> Void
   ) throws(ControlError) -> Never {
     while true {
-      try listen { (name, line) throws(ControlError) in
+      try wait { (name, line) throws(ControlError) in
         try onNotification(name, line)
         return false
       }
@@ -102,7 +102,7 @@ package final class ControlClient {
   }
 
   /// As above, until it gives true.
-  package func listen(
+  package func wait(
     until onNotification: (String, [UInt8]) throws(ControlError) -> Bool
   ) throws(ControlError) {
     do {

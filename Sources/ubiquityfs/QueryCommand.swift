@@ -81,7 +81,7 @@ struct QueryCommand: ParsableCommand {
     let show = QueryPrinter(isJSON: options.json, isMarked: watch)
     _ = try client.call(Methods.StartQuery.self, request, onNotification: show.notified)
     if watch { try client.listen(onNotification: show.notified) }
-    try client.listen { (name, line) throws(ControlError) -> Bool in
+    try client.wait { (name, line) throws(ControlError) -> Bool in
       try show.notified(name, line)
       return show.isGathered
     }

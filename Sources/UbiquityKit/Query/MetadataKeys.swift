@@ -1,3 +1,4 @@
+// swift-format-ignore-file: AlwaysUseLowerCamelCase
 public import Foundation
 
 // The attributes of items, by the names and values that they have in Apple's Foundation.
