@@ -218,7 +218,8 @@ extension EndToEnd {
               exits 5 on a coordinate read "$A/moved/two/file" --no-wait -- true
               exits 5 on a coordinate read "$A/moved" --no-wait -- true
               mkdir -p "$A/one/two"; echo 2 > "$A/one/two/file"
-              on a coordinate write "$A/one/two/file" --no-wait -- true
+              # The kernel says that a file is closed some time after close(2) has returned.
+              until_true 10 on a coordinate write "$A/one/two/file" --no-wait -- true
               mv "$A/moved/two" "$A/other/three"
               exits 5 on a coordinate read "$A/other/three/file" --no-wait -- true
               on a coordinate write "$A/moved" --no-wait -- true

@@ -34,8 +34,11 @@ extension EndToEnd {
         try await account.script(
           Self.listening + #"""
             listening a
-            mkdir "$A/d"; echo 1 > "$A/d/f"; mv "$A/d/f" "$A/g"; chmod 600 "$A/g"
-            setfattr -n user.x -v 1 "$A/g"; echo 2 >> "$A/g"; ln -s g "$A/l"; ln "$A/g" "$A/h"; rm "$A/h"
+            # A change is told when the kernel says that the file is closed, which is some time after close(2).
+            mkdir "$A/d"; echo 1 > "$A/d/f"; until_true 10 grep -q 'changed.*/d/f' "$ROOT/events"
+            mv "$A/d/f" "$A/g"; chmod 600 "$A/g"; setfattr -n user.x -v 1 "$A/g"
+            echo 2 >> "$A/g"; until_true 10 grep -q 'changed.*/g' "$ROOT/events"
+            ln -s g "$A/l"; ln "$A/g" "$A/h"; rm "$A/h"
             rmdir "$A/d"
             ended; same "$(told)" "created d
             created d/f
