@@ -12,16 +12,21 @@ struct FileStamp: Equatable {
   let changed: Int64
   /// Of 512 bytes. No part of what is compared: the local file system changes it by itself.
   let blocks: UInt64
+  /// The file gets a second name and loses the first when it comes to stand for another item.
+  let links: UInt64
 
   init(_ status: stat) {
     size = UInt64(max(0, status.st_size))
     modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
     blocks = UInt64(max(0, status.st_blocks))
+    links = UInt64(status.st_nlink)
   }
 
   static func == (left: Self, right: Self) -> Bool {
-    left.size == right.size && left.modified == right.modified && left.changed == right.changed
+    // Another number of names is a change too, and not one of the content, which shows in its own time.
+    left.size == right.size && left.modified == right.modified
+      && (left.changed == right.changed || left.links != right.links)
   }
 }
 
@@ -200,6 +205,7 @@ extension OpenContent {
     guard let watch = state.kernel.watch else { return nil }
     let stamp = FileStamp(try watch.file.status())
     if stamp == watch.seen {
+      state.kernel.seen(stamp)
       guard isLast, watch.mayHaveMissed, try catalog.inode(number).version != nil else {
         return stamp
       }

@@ -62,7 +62,8 @@ extension EndToEnd {
             echo 1 > "$A/d/sub/f"; hears directory 'subitemDidChange d/sub/f'
             mv "$A/d/sub/f" "$A/d/g"; hears directory 'subitemDidMove d/g from d/sub/f'
             mv "$A/d/g" "$A/other/g"; hears directory 'subitemDidMove other/g from d/g'
-            echo 2 >> "$A/other/g"
+            # The claim waits until the kernel has told that the file is closed: what is told is over then.
+            echo 2 >> "$A/other/g"; on a coordinate write "$A/other/g" -- true
             mv "$A/other/g" "$A/d/h"; hears directory 'subitemDidAppear d/h'
             chmod 600 "$A/d/h"; hears directory 'subitemDidChange d/h'
             rm "$A/d/h"; until_true 20 eval '[ "$(count directory "subitemDidChange d/h")" = 2 ]'

@@ -300,7 +300,8 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.prelude + #"""
-            echo 1 > "$A/file"
+            # The claim waits until the kernel has told that the file is closed: what is told is over then.
+            echo 1 > "$A/file"; on a coordinate write "$A/file" -- true
             starts one presenting a present "$A/file"
             kill -TERM $(on a status --json | grep -o '"pid":[0-9]*' | cut -d : -f 2)
             until_true 30 not_mounted "$A_MOUNT"
