@@ -117,14 +117,15 @@ enum QueryScenarios {
     let updates = query.updates
     query.start()
     let listening = Task {
-      var known: [ObjectIdentifier: String] = [:]
+      // Held, so that no other object gets the place of one that is gone.
+      var known: [ObjectIdentifier: NSMetadataItem] = [:]
       for await update in updates {
         let marks = [("+", update.added), ("~", update.changed), ("-", update.removed)]
         for (mark, items) in marks {
           for item in items {
             // The same object as before, whatever has become of it.
             let isKnown = known[ObjectIdentifier(item)] != nil
-            known[ObjectIdentifier(item)] = ""
+            known[ObjectIdentifier(item)] = item
             say("\(update.phase) \(mark) \(names([item])) \(isKnown ? "known" : "new")")
           }
         }
