@@ -213,7 +213,6 @@ final class QueryRun {
       left[departure.known.number] = departure.known.id
       gone[departure.known.id] = departure.place
     }
-    try addUnnoticed(&left, &gone, walk)
     for arrival in arrivals {
       guard let item = try arrival.item ?? again(arrival, walk) else { continue }
       let old = left.removeValue(forKey: arrival.number)
@@ -226,23 +225,6 @@ final class QueryRun {
     }
     for (number, place) in gone.sorted(by: { $0.key < $1.key }) {
       try output.removed(QueryRemoval(id: number, path: results.path(of: place, in: id)))
-    }
-  }
-
-  /// What was moved may be seen at its new place, by something else that is told of it, before the move is
-  /// told: then it has left the old one all the same.
-  private func addUnnoticed(
-    _ left: inout [InodeNumber: UInt64], _ gone: inout [UInt64: QueryPlace], _ walk: QueryWalk
-  ) throws {
-    let id = walk.container.session.id
-    let numbers = Set(arrivals.map(\.number)).subtracting(left.keys)
-    guard !numbers.isEmpty else { return }
-    for (place, known) in results.parts[id] ?? [:] where numbers.contains(known.number) {
-      // It may have several names.
-      guard try walk.lookAgain(at: place)?.inode.number != known.number else { continue }
-      results[id, place] = nil
-      left[known.number] = known.id
-      gone[known.id] = place
     }
   }
 

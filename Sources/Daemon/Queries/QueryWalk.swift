@@ -55,12 +55,6 @@ final class QueryWalk {
     return (candidate(inode, name, place, in: directory), nil)
   }
 
-  /// As `candidate(at:)`, of how it is now.
-  func lookAgain(at place: QueryPlace) throws(Errno) -> QueryCandidate? {
-    directories = [:]
-    return try candidate(at: place)
-  }
-
   private func candidate(
     _ inode: Catalog.Inode, _ name: ItemName, _ place: QueryPlace, in directory: Directory
   ) -> QueryCandidate? {
