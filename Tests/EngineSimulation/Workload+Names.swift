@@ -43,10 +43,16 @@ extension SimulatedDevice {
     let moved = try life.catalog.lookup(name, in: parent)
     if let replaced, let moved, replaced.number != moved.number {
       try supersede(replaced, life)
+      if replaced.kind == .directory { supersedeVersions(ofDirectory: replaced, life) }
       account.ledger.removeAttributes(of: replaced.item)
     }
     try life.fileSystem.rename(
       name.bytes, in: parent, to: newName.bytes, in: newParent, mode: .replace)
+    // A document that is saved so keeps its item: that of the new file is gone, with what it had.
+    if let moved, let now = try life.catalog.lookup(newName, in: newParent), now.item != moved.item
+    {
+      account.ledger.removeAttributes(of: moved.item)
+    }
   }
 
   /// At once, or by way of a third name as programs do that know no better.
@@ -82,6 +88,14 @@ extension SimulatedDevice {
     try life.fileSystem.remove(file.name.bytes, in: file.parent, directory: false)
   }
 
+  /// With a directory that was a package go the versions of that.
+  private func supersedeVersions(ofDirectory directory: Catalog.Inode, _ life: DeviceLife) {
+    for content in life.keptInConflicts(of: directory) {
+      account.ledger.supersede(content)
+      account.ledger.removePackageVersion()
+    }
+  }
+
   /// As `rm -r` does: one after the other, and not all at once.
   private func removeTree(_ item: TreeItem, _ life: DeviceLife) async throws {
     if item.inode.kind == .directory {
@@ -92,10 +106,7 @@ extension SimulatedDevice {
         if random.chance(10) { try await pause(life) }
       }
       account.ledger.removeAttributes(of: item.inode.item)
-      for content in life.keptInConflicts(of: item.inode) {
-        account.ledger.supersede(content)
-        account.ledger.removePackageVersion()
-      }
+      supersedeVersions(ofDirectory: item.inode, life)
       try life.fileSystem.remove(item.name.bytes, in: item.parent, directory: true)
     } else {
       account.ledger.removeAttributes(of: item.inode.item)

@@ -49,4 +49,83 @@ import Testing
     let plan = try plan(announced(by: me, conflicts: [other]))
     #expect(plan.removals.isEmpty)
   }
+
+  // MARK: Packages that lose a conflict
+
+  private let them = Model.DeviceID(high: 7, low: 1)
+  private let package = ItemID(high: 1, low: 2)
+
+  private func version(_ number: UInt64, time: Int64) -> ContentVersion {
+    let id = VersionID(high: 9, low: number)
+    return ContentVersion(
+      id: id, parent: nil, device: them, modified: Timestamp(nanoseconds: time), size: 1,
+      manifest: SimulatedDevice.manifest(of: id))
+  }
+
+  /// Both devices know a package with one file and what `inside` says; both edited the file, this
+  /// device last.
+  private func conflict(_ inside: ItemRecord) throws -> SimulatedDevice {
+    let time = Timestamp(nanoseconds: 1000)
+    let folder = ItemRecord(
+      id: package, kind: .directory,
+      links: [Link(parent: .documents, name: try ItemName("p.pages"))], mode: 0o755,
+      modified: time, created: time)
+    var file = ItemRecord(
+      id: item, kind: .file, links: [Link(parent: package, name: try ItemName("a"))], mode: 0o644,
+      modified: time, created: time, content: version(1, time: 1000))
+    var device = SimulatedDevice(device: me)
+    for record in [folder, file, inside] {
+      device.base[record.id] = record
+      device.remote[record.id] = record
+      device.local[record.id] = .init(record: record)
+    }
+    let mine = VersionID(high: 8, low: 1)
+    device.local[item]?.edited = EditedContent(
+      version: mine, manifest: SimulatedDevice.manifest(of: mine))
+    device.local[item]?.record.modified = Timestamp(nanoseconds: 9000)
+    device.touch(item)
+    file.content = version(2, time: 5000)
+    device.remote[item] = file
+    return device
+  }
+
+  /// What was a package once and waits for someone to choose a version was removed here by somebody
+  /// who had not seen that. The package that it is in loses, and what is kept of it has no versions.
+  @Test func versionsOfWhatAPackageIsInAreNotLostWithIt() throws {
+    let inner = ItemID(high: 1, low: 3)
+    let time = Timestamp(nanoseconds: 1000)
+    let former = ItemRecord(
+      id: inner, kind: .directory, links: [Link(parent: package, name: try ItemName("former"))],
+      mode: 0o755, modified: time, created: time)
+    var device = try conflict(former)
+    device.remote[inner]?.conflicts = [version(3, time: 2000)]
+    device.remove(inner)
+    let plan = try Planner(device: me, view: device).plan(device.gather())
+    #expect(plan.archives[package] != nil)
+    #expect(!plan.removals.contains(inner))
+    #expect(
+      plan.local.contains { operation in
+        guard case .upsert(let record, _, _) = operation else { return false }
+        return record.id == inner && record.conflicts.count == 1
+      })
+  }
+
+  /// Of a package that loses is kept what somebody has: a file that is announced and not sent is not
+  /// in it, so what was given to it elsewhere is given to the one that wins.
+  @Test func attributesOfWhatIsNotSentYetAreNotLostWithTheirPackage() throws {
+    let other = ItemID(high: 1, low: 3)
+    var unsent = try announced(by: me)
+    unsent.id = other
+    unsent.links = [Link(parent: package, name: try ItemName("b"))]
+    var device = try conflict(unsent)
+    let mine = VersionID(high: 8, low: 2)
+    device.local[other]?.edited = EditedContent(
+      version: mine, manifest: SimulatedDevice.manifest(of: mine))
+    device.touch(other)
+    device.remote[other]?.attributes = ["user.theirs": [1]]
+    let plan = try Planner(device: me, view: device).plan(device.gather())
+    #expect(plan.archives[package] != nil)
+    let record = try #require(plan.upserts.first { $0.id == other })
+    #expect(record.attributes == ["user.theirs": [1]])
+  }
 }

@@ -268,8 +268,17 @@ extension Planner {
 
   private func takeOurs(_ inside: [ItemID], _ targets: inout Targets) {
     for id in inside {
-      guard let trees = targets.items[id], let local = trees.local else {
+      guard let trees = targets.items[id] else { continue }
+      guard let local = trees.local else {
         targets[id] = Target(record: nil)
+        let seen = Set((trees.base?.conflicts ?? []).map(\.id))
+        if let remote = trees.remote, remote.kind == .directory,
+          !remote.conflicts.allSatisfy({ seen.contains($0.id) })
+        {
+          // It was a package itself, with versions that wait. Theirs is kept as a version, which has
+          // those of files beside them, and nothing of this: so it stays.
+          targets[id] = Target(record: remote, replacesContent: true)
+        }
         continue
       }
       var record = local.record
@@ -287,6 +296,11 @@ extension Planner {
         $0.id == record.content?.id
       }) {
         record.content = known
+      }
+      if let remote = trees.remote, Self.isUnsent(remote) {
+        // The version that is kept of the package leaves it out: what it was given there stays with it.
+        record.attributes =
+          merge.attributes(local: local, base: trees.base, remote: remote).attributes
       }
       var isNews = false
       if record.kind == .file, record.content?.manifest == nil, let content,
@@ -317,9 +331,19 @@ extension Planner {
       }
       let isNews =
         trees.local.map { $0.edited != nil || $0.record.content?.id != remote.content?.id } ?? true
+      var record = remote
+      if let local = trees.local, Self.isUnsent(remote) {
+        record.attributes =
+          merge.attributes(local: local, base: trees.base, remote: remote).attributes
+      }
       targets[id] = Target(
-        record: remote, replacesContent: remote.kind == .file && isNews || trees.local == nil)
+        record: record, replacesContent: remote.kind == .file && isNews || trees.local == nil)
     }
+  }
+
+  /// Announced by the device that has its content, which nobody else has.
+  private static func isUnsent(_ record: ItemRecord) -> Bool {
+    record.kind == .file && record.content?.manifest == nil
   }
 
   private func ourAnnouncement(_ trees: ItemTrees, _ remote: ItemRecord) -> Target {
