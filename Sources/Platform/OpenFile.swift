@@ -81,6 +81,11 @@ package final class OpenFile: Sendable {
     _ = try retrying { linux_fallocate(descriptor, mode, Int64(offset), Int64(length)) }
   }
 
+  /// Allocates blocks up to there, whatever the length of the file is, and leaves that as it is.
+  package func allocateBeyondEnd(upTo offset: UInt64) throws(Errno) {
+    try allocate(mode: linux_falloc_keep_size, offset: 0, length: offset)
+  }
+
   /// `fsync(2)`.
   package func synchronize() throws(Errno) {
     try FaultPoint.check("file.sync")

@@ -193,11 +193,10 @@ extension ContainerCatalog {
     var isDone = false
     while !isDone {
       try job.connection.locked {
-        isDone = flush.isWritten || flush.isAbandoned || flush.isBroken
+        // A transaction that is lost has to be taken back first, which needs the engine's lock.
+        isDone = flush.isWritten || flush.isAbandoned || job.connection.hasLostTransaction
         guard !isDone else { return }
         if !job.connection.isInTransaction { try job.queries.begin.run(job.connection) }
-        // A full disk or a failing one makes SQLite end the whole transaction by itself.
-        defer { if !job.connection.isInTransaction { flush.isBroken = true } }
         try flush.write(
           job.connection, job.queries, now: job.now, limit: Flusher.piece, rows: rows)
         // Not within the commit, which has the engine's lock; what fails here fails there again.

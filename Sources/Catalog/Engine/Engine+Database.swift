@@ -77,7 +77,7 @@ extension Engine {
     if hasDirectChanges { return try commitDatabase() }
     try withConnection {
       reserve.prepare()
-      abandonBroken()
+      takeBackLost()
       flushIsWritten()
       guard flushing == nil, let last = uncommitted.last else { return }
       try commitTransaction(upTo: last.sequence)
@@ -102,8 +102,8 @@ extension Engine {
       logCommits += 1
     }
     FaultPoint.reach("catalog.commit.after")
-    // On a disk that is nearly full the write-ahead log gives back what it can.
-    if !reserve.isHeld { try? connection.checkpoint(whole: true) }
+    // On a full disk the write-ahead log is folded at once, so that it is written from its start again.
+    if reserve.isShort { try? connection.checkpoint(whole: false) }
   }
 
   private func writeProgress(_ sequence: UInt64) throws {

@@ -10,9 +10,9 @@ extension Engine {
 
   /// Writes all that memory is ahead of. The connection's lock is held.
   func settle() throws {
+    takeBackLost()
     guard flushing != nil || !pending.isEmpty else { return }
     if isInOperation, !undo.isEmpty { hasSettled = true }
-    abandonBroken()
     try begin()
     do {
       try finishFlush()
@@ -52,15 +52,18 @@ extension Engine {
     flushing = nil
   }
 
-  /// The flusher lost the transaction.
-  func abandonBroken() {
-    if flushing?.isBroken == true { abandonTransaction() }
+  /// The transaction ended without us. The connection's lock is held.
+  func takeBackLost() {
+    if connection.hasLostTransaction { abandonTransaction() }
   }
 
   /// The transaction is lost: back to what is committed, and from there on with what memory still
   /// has. What was written directly is gone.
   func abandonTransaction() {
     if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+    connection.hasLostTransaction = false
+    // What an operation that is taken back finds in memory is not what it found there.
+    if isInOperation, !undo.isEmpty { hasSettled = true }
     hasDirectChanges = false
     var lost = Overlay()
     for flush in uncommitted + [flushing].compactMap({ $0 }) {

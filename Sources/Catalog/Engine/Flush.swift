@@ -17,9 +17,6 @@ final class Flush: @unchecked Sendable {
   private var rows: [Row]?
   private var next = 0
   private(set) var isWritten = false
-  /// SQLite gave up the transaction while this was written without the engine's lock. `settle` and
-  /// `commitFlush` see to it.
-  var isBroken = false
   /// The transaction that had it was lost; what is in it was taken back into memory.
   var isAbandoned = false
 

@@ -97,7 +97,7 @@ enum CatalogOpening {
         nextEntry: max(try meta("next.entry") ?? 15, greatest?.1 ?? 0),
         databaseSequence: UInt64(bitPattern: try meta("redo.database") ?? 0), sequence: replayed,
         hasExclusions: try meta("exclusions") != nil),
-      reserve: SpaceReserve(catalog: path))
+      reserve: SpaceReserve(log: log, catalog: path))
     var obsolete: [ContentKey] = []
     try engine.operation {
       try engine.write { db in

@@ -17,6 +17,10 @@ final class SQLConnection: @unchecked Sendable {
   private let turn: UnsafeMutablePointer<pthread_mutex_t>
   /// Pages in the write-ahead log after the last commit.
   private(set) var logPages = 0
+  /// A transaction was rolled back, and what was in it was not taken back into memory yet. Until that is
+  /// done no other one begins: its commit would say that the journal's records of both are in the
+  /// database.
+  var hasLostTransaction = false
   private var isClosed = false
   private var cache = SQLConnection.usualCache
 
@@ -40,7 +44,14 @@ final class SQLConnection: @unchecked Sendable {
     pthread_mutex_init(turn, nil)
     // GRDB's hooks serve observers, of which there are none, and want its own queue.
     sqlite3_commit_hook(pointer, nil, nil)
-    sqlite3_rollback_hook(pointer, nil, nil)
+    // A full disk or a failing one makes SQLite end the whole transaction by itself, whatever it was
+    // asked for just then: a read that needs a page of the cache is enough.
+    sqlite3_rollback_hook(
+      pointer,
+      { context in
+        guard let context else { return }
+        Unmanaged<SQLConnection>.fromOpaque(context).takeUnretainedValue().hasLostTransaction = true
+      }, Unmanaged.passUnretained(self).toOpaque())
     // In place of SQLite's own hook, which folds the log within a commit.
     sqlite3_wal_hook(
       pointer,
@@ -53,7 +64,10 @@ final class SQLConnection: @unchecked Sendable {
 
   deinit {
     // SQLite has freed a connection that was closed.
-    if !isClosed { sqlite3_wal_hook(pointer, nil, nil) }
+    if !isClosed {
+      sqlite3_wal_hook(pointer, nil, nil)
+      sqlite3_rollback_hook(pointer, nil, nil)
+    }
     for mutex in [mutex, turn] {
       pthread_mutex_destroy(mutex)
       mutex.deallocate()
