@@ -239,6 +239,7 @@ extension Configuration {
     var settings = SyncSettings()
     if let debounce {
       settings.debounce = .milliseconds(Int64(debounce * 1000))
+      settings.firstDebounce = settings.debounce
       settings.longestWait = max(settings.longestWait, settings.debounce * 4)
     }
     if let deletionShare { settings.deletions.share = deletionShare }

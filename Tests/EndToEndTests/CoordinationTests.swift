@@ -153,6 +153,36 @@ extension EndToEnd {
       }
     }
 
+    /// What is renamed while it is claimed has its old name in the log until the claim is over. Something
+    /// new of that name is not renamed for it.
+    @Test func whatTakesTheNameOfWhatIsClaimedWaitsWithIt() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.holding + #"""
+              export ROOT; echo 1 > "$A/file"; mkdir "$A/t.rtfd" "$A/dir"; echo 1 > "$A/t.rtfd/one"
+              echo 1 > "$A/dir/one"; synced a b
+              for name in file t.rtfd/one dir/one; do
+                top=${name%%/*}
+                holding write "$A/$name"
+                mv "$A/$top" "$A/moved $top"
+                case $name in */*) mkdir "$A/$top" ;; esac
+                echo new > "$A/$name"
+                exits 7 on a sync --wait --timeout 1
+                echo late > "$A/unclaimed"
+                exits 7 on a sync --wait --timeout 1
+                release; synced a b
+                same "$(cat "$B/$name")" new
+                same "$(cat "$B/moved $name")" 1
+              done
+              same "$(cat "$B/unclaimed")" late
+              same "$(cd "$A"; find . | sort)" "$(cd "$B"; find . | sort)"
+              same "$(ls "$B" | grep -c ' 2')" 0
+            """#)
+      }
+    }
+
     /// All of a package, and of a directory, is claimed with any of it.
     @Test func packagesAndDirectoriesAreClaimedAsWholes() async throws {
       try await withAccount { account in

@@ -57,6 +57,8 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Presenter.script + #"""
+            # What is told of the sync is told by others of these tests.
+            on a offline on
             mkdir "$A/d" "$A/d/sub" "$A/other"
             present directory a d
             echo 1 > "$A/d/sub/f"; hears directory 'subitemDidChange d/sub/f'

@@ -42,8 +42,8 @@ extension EndToEnd {
             kit a coordinate-batches "$A/dir"
             echo 0 > "$A/count"; kit a coordinate-tasks "$A/count"
             same "$(cat "$A/count")" 40
-            # Nothing is held any more.
-            on a coordinate write "$A" --no-wait -- true
+            # Nothing is held any more, when the sync has had its turn.
+            on a coordinate write "$A" --timeout 10 -- true
             """#)
       }
     }
@@ -131,7 +131,8 @@ extension EndToEnd {
         try await account.script(
           Self.prelude + #"""
             echo 1 > "$A/file"
-            kit a present-own "$A/file"
+            # The sync asks presenters too.
+            on a offline on; kit a present-own "$A/file"; on a offline off
             starts one presenting a present "$A/file" saved
             same "$(on a coordinate read "$A/file" --timeout 20 -- cat "$A/file")" saved
             until_true 10 grep -q reacquire "$ROOT/one"

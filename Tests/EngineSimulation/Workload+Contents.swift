@@ -98,6 +98,8 @@ extension SimulatedDevice {
       switch try life.fileSystem.prepareWrite(handle, caller: Self.caller) {
       case .wait(let wait): try await fetch(wait, life)
       case .done(let file):
+        // Programs open now and write later.
+        try await pause(life)
         try await body(file)
         try await pause(life)
         if random.chance(20) { try life.fileSystem.synchronize(handle, dataOnly: false) }

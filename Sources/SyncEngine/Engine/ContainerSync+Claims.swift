@@ -21,9 +21,10 @@ extension ContainerSync {
     // What another item takes the name of was saved by renaming, and is not gone to who presents it.
     var taken: Set<Link> = []
     for trees in items.values { taken.formUnion(trees.remote?.links ?? []) }
-    for (id, trees) in items {
-      let isSending = trees.local != nil && trees.remote == trees.base
-      for (path, root) in try places(of: id, trees) {
+    for (id, trees) in items where !isTimeOfDirectory(trees) {
+      let isSending = isSentOnly(trees)
+      // Where it was before matters to who changes it, and not to who reads it.
+      for (path, root) in try places(of: id, trees, isElsewhereToo: !isSending) {
         let mode: ClaimMode =
           isSending
           ? .reading(.withoutChanges) : .writing(isGone(trees, taken) ? .forDeleting : [])
@@ -38,20 +39,27 @@ extension ContainerSync {
         wanted.insert(access)
       }
     }
-    // Who is to have a name that a held item still has waits with it: else it would get another.
+    // Who is to have a name that a held item still has, here or in the log, waits with it: else one of
+    // the two would get another.
     var occupied: Set<Link> = []
-    for id in held { occupied.formUnion(items[id]?.local?.record.links ?? []) }
-    var isGrowing = !occupied.isEmpty
+    var logged: Set<Link> = []
+    for id in held {
+      occupied.formUnion(items[id]?.local?.record.links ?? [])
+      logged.formUnion(items[id]?.remote?.links ?? [])
+    }
+    var isGrowing = !held.isEmpty
     while isGrowing {
       isGrowing = false
       for (id, trees) in items where !held.contains(id) {
         let own = trees.local?.record.links ?? []
+        let there = trees.remote?.links ?? []
         guard
-          (trees.remote?.links ?? []).contains(where: { occupied.contains($0) && !own.contains($0) }
-          )
+          there.contains(where: { occupied.contains($0) && !own.contains($0) })
+            || own.contains(where: { logged.contains($0) && !there.contains($0) })
         else { continue }
         held.insert(id)
         occupied.formUnion(own)
+        logged.formUnion(there)
         isGrowing = true
         // Its claim is asked for again with the other's, so that both are there in one round.
         for (path, _) in try places(of: id, trees) {
@@ -69,6 +77,29 @@ extension ContainerSync {
     return held
   }
 
+  /// Nothing is changed here: what the log says of the item comes from here, or is no news.
+  private func isSentOnly(_ trees: ItemTrees) -> Bool {
+    guard let local = trees.local else { return false }
+    if trees.remote == trees.base { return true }
+    let target = Merge(device: device).target(of: trees)
+    guard var record = target.record, !target.replacesContent else { return false }
+    if local.edited != nil || record.kind == .directory { record.modified = local.record.modified }
+    return !local.record.looksOther(than: record)
+  }
+
+  /// The time of a directory is nobody's to claim: else each file that comes, and each that goes, would
+  /// claim all that is beside it.
+  private func isTimeOfDirectory(_ trees: ItemTrees) -> Bool {
+    guard let local = trees.local?.record, local.kind == .directory, let base = trees.base,
+      let remote = trees.remote
+    else { return false }
+    return [base, remote].allSatisfy { record in
+      var record = record
+      record.modified = local.modified
+      return !record.looksOther(than: local)
+    }
+  }
+
   private func isGone(_ trees: ItemTrees, _ taken: Set<Link>) -> Bool {
     trees.remote == nil && !(trees.local?.record.links.allSatisfy(taken.contains) ?? false)
   }
@@ -76,7 +107,7 @@ extension ContainerSync {
   /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the package
   /// that it is in.
   private func places(
-    of id: ItemID, _ trees: ItemTrees
+    of id: ItemID, _ trees: ItemTrees, isElsewhereToo: Bool = true
   ) throws(Errno) -> [(path: ClaimPath, root: ItemID?)] {
     var result: [(path: ClaimPath, root: ItemID?)] = []
     func add(_ item: ClaimedItem?) throws(Errno) {
@@ -90,6 +121,7 @@ extension ContainerSync {
     if let number = try coordinator.catalog.inodeNumber(of: id) {
       try add(try coordinator.claimed(number))
     }
+    guard isElsewhereToo else { return result }
     for link in trees.remote?.links ?? [] where trees.local?.record.links.contains(link) != true {
       guard let parent = try coordinator.catalog.inodeNumber(of: link.parent),
         let names = try coordinator.catalog.path(of: parent)
@@ -110,9 +142,15 @@ extension ContainerSync {
       var trees = ItemTrees()
       let id: ItemID
       switch operation {
-      case .upsert(let record, _, _):
+      case .upsert(let record, let content, _):
         id = record.id
         trees.remote = record
+        if content == .keep, let shown = try coordinator.catalog.local(id)?.record,
+          isTimeOfDirectory(
+            ItemTrees(local: LocalSide(record: shown), base: record, remote: record))
+        {
+          continue
+        }
       case .remove(let item, _): id = item
       case .adopt(let local, _): id = local
       case .agree, .forgetBase: continue

@@ -253,15 +253,16 @@ package actor ContainerSync {
     }
   }
 
-  /// Waits until programs pause, so that a copy goes up in one piece and not in fifty.
+  /// Waits until programs pause, for as long as they have been at it: a single save goes up at once, and
+  /// a copy in one piece and not in fifty.
   private func waitForQuiet() async {
     let start = ContinuousClock.now
     while !Task.isCancelled {
       let quiet = signals.quietSince()
-      if quiet >= settings.debounce || ContinuousClock.now - start >= settings.longestWait {
-        return
-      }
-      try? await Task.sleep(for: settings.debounce - quiet)
+      let busy = ContinuousClock.now - start
+      let wanted = min(settings.debounce, max(settings.firstDebounce, busy - quiet))
+      if quiet >= wanted || busy >= settings.longestWait { return }
+      try? await Task.sleep(for: wanted - quiet)
     }
   }
 

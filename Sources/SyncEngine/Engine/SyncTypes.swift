@@ -22,8 +22,10 @@ package struct ManyItems: Sendable {
 }
 
 package struct SyncSettings: Sendable {
-  /// How long nothing must change before changes go up.
+  /// How long nothing must change before changes go up, when programs have been at it for that long.
   package var debounce: Duration
+  /// The same after the first change: a single save goes up at once.
+  package var firstDebounce: Duration = .milliseconds(25)
   /// How long changes that never pause wait at most.
   package var longestWait: Duration
   /// How long nothing must change in a package before it goes up; `sync` does not wait for it.

@@ -163,7 +163,7 @@ package struct Planner<View: TreeView> {
         shown.modified = local.record.modified
       }
       let changesLocal =
-        target.replacesContent || trees.local.map { Self.differ($0.record, shown) } ?? true
+        target.replacesContent || trees.local.map { $0.record.looksOther(than: shown) } ?? true
       if changesLocal {
         if target.replacesContent, trees.local != nil { plan.replaced.append(id) }
         upserts.append(
@@ -190,12 +190,14 @@ package struct Planner<View: TreeView> {
     plan.packages = targets.packages
     return plan
   }
+}
 
+extension ItemRecord {
   /// Whether two records differ in anything that the mount shows, contents apart.
-  private static func differ(_ left: ItemRecord, _ right: ItemRecord) -> Bool {
-    var left = left
-    left.content = right.content
-    left.conflicts = right.conflicts
-    return left != right
+  func looksOther(than other: ItemRecord) -> Bool {
+    var like = self
+    like.content = other.content
+    like.conflicts = other.conflicts
+    return like != other
   }
 }
