@@ -115,7 +115,7 @@ extension EndToEnd {
           Self.prelude + #"""
             echo content > "$A/file"; synced a; until_true 20 evicts "$A/file"
             on a offline on
-            kit a coordinate-error "$A/file" | tee /dev/stderr | grep -q '^4353 .*offline'
+            kit a coordinate-error "$A/file" | tee /dev/stderr | grep -q '^4355 .*offline'
             same "$(kit a coordinate-error "$A/missing" | cut -d ' ' -f 1)" 260
             on a offline off
             same "$(kit a coordinate-error "$A/file")" '0 '
@@ -335,7 +335,7 @@ extension EndToEnd {
             # One that is not here is fetched when it is opened, and says so; offline it is not opened.
             head -c 3000000 /dev/zero | tr '\0' x > "$A/big.txt"; synced a; until_true 20 evicts "$A/big.txt"
             on a offline on
-            kit a document-download "$A/big.txt" | grep -qx 'not opened: 4353'
+            kit a document-download "$A/big.txt" | grep -qx 'not opened: 4355'
             on a offline off
             kit a document-download "$A/big.txt" | grep -qx '3000000 true'
             kit a document-format "$A/format.txt"

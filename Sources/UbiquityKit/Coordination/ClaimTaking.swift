@@ -56,7 +56,7 @@ final class TakenClaim: Sendable {
   func check(_ wishes: [ClaimWish]) throws(NSError) {
     for (wish, url) in zip(wishes, urls) where wish.mustExist && !url.isThere {
       release()
-      throw CoordinationError.missing(wish.url)
+      throw UbiquityErrors.missing(wish.url) as NSError
     }
   }
 }
@@ -106,7 +106,7 @@ final class PendingClaim: Sendable {
   }
 
   func cancel() {
-    guard end(.failure(CoordinationError.cancelled)) else { return }
+    guard end(.failure(UbiquityErrors.cancelled as NSError)) else { return }
     let connection = state.withLock { $0.connection }
     connection?.call(Methods.CancelClaim.self, CancelRequest(ticket: ticket)) { _ in }
   }
@@ -141,7 +141,7 @@ final class PendingClaim: Sendable {
     do throws(ControlError) {
       connection = try Service.shared.connection()
     } catch {
-      throw CoordinationError.from(error, reads: reads, url)
+      throw UbiquityErrors.cocoa(error, reads ? .reading : .writing, at: url) as NSError
     }
     let isOver = state.withLock { state in
       state.connection = connection
@@ -155,7 +155,7 @@ final class PendingClaim: Sendable {
     connection.call(Methods.Claim.self, request) { [self, accesses] answer in
       switch answer {
       case .failure(let error):
-        end(.failure(CoordinationError.from(error, reads: reads, url)))
+        end(.failure(UbiquityErrors.cocoa(error, reads ? .reading : .writing, at: url) as NSError))
       case .success(let given):
         var urls = wishes.map(\.url)
         for ((index, access), path) in zip(accesses, given.paths) {
@@ -173,7 +173,7 @@ final class PendingClaim: Sendable {
       return try ItemLocator.locateFormer(wish.url.pathBytes)
     } catch {
       if error.status == .notFound { return nil }
-      throw CoordinationError.from(error, reads: wish.reads, wish.url)
+      throw UbiquityErrors.cocoa(error, wish.reads ? .reading : .writing, at: wish.url) as NSError
     }
   }
 

@@ -118,7 +118,7 @@ open class NSFileCoordinator: @unchecked Sendable {
     defer { ended(pending) }
     pending.begin(wishes, purpose: purpose, presenter: presenter)
     let gate = Gate()
-    let outcome = Lock<PendingClaim.Outcome>(.failure(CoordinationError.cancelled))
+    let outcome = Lock<PendingClaim.Outcome>(.failure(UbiquityErrors.cancelled as NSError))
     pending.onEnd { result in
       outcome.withLock { $0 = result }
       gate.open()

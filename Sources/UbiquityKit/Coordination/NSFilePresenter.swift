@@ -124,6 +124,6 @@ extension NSFilePresenter {
   public func presentedSubitem(at url: URL, didResolve version: NSFileVersion) {}
 
   private var presentsPackage: Bool {
-    presentedItemURL.flatMap { ExtendedAttribute.text("user.ubiquity.isPackage", of: $0) } == "1"
+    presentedItemURL.flatMap { ItemCalls.text("user.ubiquity.isPackage", of: $0) } == "1"
   }
 }

@@ -23,7 +23,7 @@ extension FileWrapper {
 
   /// Takes what is at `url` instead of what was here.
   public func read(from url: URL, options: ReadingOptions = []) throws {
-    guard let stamp = FileStamp(url) else { throw CoordinationError.missing(url) }
+    guard let stamp = FileStamp(url) else { throw UbiquityErrors.missing(url) }
     filename = url.lastPathComponent
     preferredFilename = preferredFilename ?? filename
     source = Source(url: url, stamp: stamp)
@@ -41,8 +41,8 @@ extension FileWrapper {
       }
       kind = .directory(children)
     } else {
-      throw CoordinationError.error(
-        CoordinationError.readUnknown, "\(url.path) is no file, directory or symbolic link", url)
+      throw UbiquityErrors.cocoa(
+        .fileReadUnknown, "\(url.path) is no file, directory or symbolic link", at: url)
     }
   }
 
@@ -131,10 +131,10 @@ extension FileWrapper {
     if let original, let source, FileStamp(original) == source.stamp {
       return try Data(contentsOf: original)
     }
-    throw CoordinationError.error(
-      CoordinationError.readUnknown,
+    throw UbiquityErrors.cocoa(
+      .fileReadUnknown,
       "\(source?.url.path ?? filename ?? "a file") changed on the disk after it was opened",
-      source?.url)
+      at: source?.url)
   }
 
   /// What is on the disk now is what was written.

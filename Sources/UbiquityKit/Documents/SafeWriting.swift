@@ -1,5 +1,7 @@
 internal import Foundation
 internal import Glibc
+internal import Platform
+internal import SystemPackage
 
 /// Writing so that there is the old content or the new one at any time, after a crash too.
 enum SafeWriting {
@@ -12,60 +14,52 @@ enum SafeWriting {
   }
 
   /// Makes a file that is on the disk when this returns.
-  static func create(_ url: URL, with data: Data, permissions: UInt32 = 0o666) throws {
-    let descriptor = url.withUnsafeFileSystemRepresentation { path in
-      path.map { open($0, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions) } ?? -1
+  static func create(_ url: URL, with data: Data, permissions: UInt32 = 0o666) throws(CocoaError) {
+    try ItemCalls.onDisk(url) { path throws(Errno) in
+      try fill(try path.open(O_WRONLY | O_CREAT | O_EXCL, mode: permissions), with: data)
     }
-    guard descriptor >= 0 else { throw DiskError.current(url) }
-    defer { close(descriptor) }
-    try data.withUnsafeBytes { buffer in
-      var rest = buffer[...]
-      while !rest.isEmpty {
-        let count = write(
-          descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-        if count < 0 {
-          guard errno == EINTR else { throw DiskError.current(url) }
-        } else {
-          rest = rest.dropFirst(count)
-        }
-      }
-    }
-    guard fsync(descriptor) == 0 else { throw DiskError.current(url) }
   }
 
-  static func rename(_ from: URL, to: URL) throws {
-    let code = from.withUnsafeFileSystemRepresentation { old in
-      to.withUnsafeFileSystemRepresentation { new in
-        guard let old, let new else { return Int32(-1) }
-        return Glibc.rename(old, new)
-      }
+  private static func fill(_ file: OpenFile, with data: Data) throws(Errno) {
+    var offset: UInt64 = 0
+    // A buffer of an empty value has no address.
+    for part in data.regions where !part.isEmpty {
+      try file.write(Array(part), at: offset)
+      offset += UInt64(part.count)
     }
-    guard code == 0 else { throw DiskError.current(to) }
+    try file.synchronize()
+  }
+
+  static func rename(_ from: URL, to: URL) throws(CocoaError) {
+    let source = try ItemCalls.path(from)
+    try ItemCalls.onDisk(to) { target throws(Errno) in try source.rename(to: target) }
   }
 
   /// Makes the directory's names durable.
-  static func synchronize(_ directory: URL) throws {
-    let descriptor = directory.withUnsafeFileSystemRepresentation { path in
-      path.map { open($0, O_RDONLY | O_DIRECTORY | O_CLOEXEC) } ?? -1
+  static func synchronize(_ directory: URL) throws(CocoaError) {
+    try ItemCalls.onDisk(directory) { path throws(Errno) in
+      // A link to a directory is one here.
+      try path.appending(".").synchronizeDirectory()
     }
-    guard descriptor >= 0 else { throw DiskError.current(directory) }
-    defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else { throw DiskError.current(directory) }
   }
 
   /// Puts `data` in the place of the file, with the mode and the user's attributes that it had.
   static func replace(
     _ url: URL, with data: Data, attributes: [String: [UInt8]] = [:]
-  ) throws {
+  ) throws(CocoaError) {
     if data.isEmpty, FileStamp(url)?.isRegularFile == true {
       // An empty file that takes another's place would be another item; and half of nothing is nothing.
-      for (name, value) in attributes { try ExtendedAttribute.set(name, to: value, of: url) }
-      return try empty(url)
+      return try ItemCalls.onDisk(url) { path throws(Errno) in
+        for (name, value) in attributes { try path.setAttribute(name, value) }
+        try path.open(O_WRONLY | O_TRUNC).synchronize()
+      }
     }
     let temporary = temporary(beside: url)
-    do {
+    do throws(CocoaError) {
       try stage(temporary, data, like: url)
-      for (name, value) in attributes { try ExtendedAttribute.set(name, to: value, of: temporary) }
+      try ItemCalls.onDisk(temporary) { path throws(Errno) in
+        for (name, value) in attributes { try path.setAttribute(name, value) }
+      }
       try rename(temporary, to: url)
     } catch {
       try? FileManager.default.removeItem(at: temporary)
@@ -74,27 +68,24 @@ enum SafeWriting {
     try synchronize(url.deletingLastPathComponent())
   }
 
-  private static func empty(_ url: URL) throws {
-    let descriptor = url.withUnsafeFileSystemRepresentation { path in
-      path.map { open($0, O_WRONLY | O_TRUNC | O_CLOEXEC) } ?? -1
-    }
-    guard descriptor >= 0 else { throw DiskError.current(url) }
-    defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else { throw DiskError.current(url) }
-  }
-
   /// A new file at `temporary` that can take the place of `url`.
-  static func stage(_ temporary: URL, _ data: Data, like url: URL) throws {
+  static func stage(_ temporary: URL, _ data: Data, like url: URL) throws(CocoaError) {
     let old = FileStamp(url)
     guard let old, old.isRegularFile else { return try create(temporary, with: data) }
     try create(temporary, with: data, permissions: old.permissions)
-    // What the process's mask took away.
-    _ = temporary.withUnsafeFileSystemRepresentation { path in
-      path.map { chmod($0, old.permissions) }
+    let source = try ItemCalls.path(url)
+    try ItemCalls.onDisk(temporary) { path throws(Errno) in
+      // What the process's mask took away; that of who owns it not is as good as it can be.
+      try? path.setMode(old.permissions)
+      for name in try source.attributeNames() where isKept(name) {
+        guard let value = try source.attribute(name) else { continue }
+        try path.setAttribute(name, value)
+      }
     }
-    for name in ExtendedAttribute.names(of: url) {
-      guard let value = ExtendedAttribute.bytes(name, of: url) else { continue }
-      try ExtendedAttribute.set(name, to: value, of: temporary)
-    }
+  }
+
+  /// The user's own attributes go on; what an item is here says the file system.
+  private static func isKept(_ name: String) -> Bool {
+    name.hasPrefix("user.") && !name.hasPrefix("user.ubiquity.")
   }
 }

@@ -41,11 +41,11 @@ extension UbiquitousDocument {
     _ url: URL, for presenter: (any NSFilePresenter)?
   ) throws -> Found {
     try NSFileCoordinator(filePresenter: presenter).coordinate(readingItemAt: url) { place in
-      guard let stamp = FileStamp(place) else { throw CoordinationError.missing(place) }
+      guard let stamp = FileStamp(place) else { throw UbiquityErrors.missing(place) }
       let value: DocumentContents.Value =
         stamp.isDirectory
         ? .wrapper(try FileWrapper(url: place)) : .data(try Data(contentsOf: place))
-      let version = ExtendedAttribute.text(formatAttribute, of: place).flatMap { Int($0) }
+      let version = ItemCalls.text(formatAttribute, of: place).flatMap { Int($0) }
       return Found(
         contents: DocumentContents(value, stamp), version: version,
         isInConflict: isInConflict(place), url: place)
@@ -53,7 +53,7 @@ extension UbiquitousDocument {
   }
 
   nonisolated static func isInConflict(_ url: URL) -> Bool {
-    ExtendedAttribute.text("user.ubiquity.hasUnresolvedConflicts", of: url) == "1"
+    ItemCalls.text("user.ubiquity.hasUnresolvedConflicts", of: url) == "1"
   }
 
   /// Loads what was found.
@@ -91,12 +91,12 @@ extension UbiquitousDocument {
   /// Nil when there is nothing to download.
   private func watchProgress() -> Task<Void, Never>? {
     let name = "user.ubiquity.downloadingStatus"
-    guard ExtendedAttribute.text(name, of: fileURL) == "notDownloaded" else { return nil }
+    guard ItemCalls.text(name, of: fileURL) == "notDownloaded" else { return nil }
     progress.completedUnitCount = 0
     documentState.insert(.progressAvailable)
     return Task {
       while !Task.isCancelled {
-        let text = ExtendedAttribute.text("user.ubiquity.percentDownloaded", of: fileURL)
+        let text = ItemCalls.text("user.ubiquity.percentDownloaded", of: fileURL)
         if let percent = text.flatMap({ Double($0) }) {
           progress.completedUnitCount = Int64(percent)
         }

@@ -51,20 +51,20 @@ extension UbiquitousDocument {
 
   private func store(_ url: URL, _ operation: SaveOperation) async throws {
     guard !disabling.contains(.newerFormat) else {
-      throw CoordinationError.error(
-        CoordinationError.writeNoPermission,
-        "“\(url.lastPathComponent)” is of a newer format than this program writes", url)
+      throw UbiquityErrors.cocoa(
+        .fileWriteNoPermission,
+        "“\(url.lastPathComponent)” is of a newer format than this program writes", at: url)
     }
     guard operation == .forCreating || !documentState.contains(.closed) else {
-      throw CoordinationError.error(
-        CoordinationError.writeUnknown, "the document is not open", url)
+      throw UbiquityErrors.cocoa(
+        .fileWriteUnknown, "the document is not open", at: url)
     }
     let token = changeCountToken(for: operation)
     let any = try contents(forType: fileType ?? "")
     guard let given = DocumentContents(any) else {
-      throw CoordinationError.error(
-        CoordinationError.featureUnsupported,
-        "contents(forType:) gives Data or a FileWrapper, not \(type(of: any))", url)
+      throw UbiquityErrors.cocoa(
+        .featureUnsupported,
+        "contents(forType:) gives Data or a FileWrapper, not \(type(of: any))", at: url)
     }
     let snapshot = given.snapshot()
     let writing = Writing(
@@ -112,7 +112,7 @@ extension UbiquitousDocument {
           try FileManager.default.removeItem(at: place)
         }
         if isStored(data, writing.known, at: place),
-          attributes.isEmpty || ExtendedAttribute.bytes(formatAttribute, of: place) == version
+          attributes.isEmpty || ItemCalls.attribute(formatAttribute, of: place) == version
         {
           break
         }
@@ -120,8 +120,8 @@ extension UbiquitousDocument {
       case .wrapper(let wrapper):
         try wrapper.write(to: place, options: [.atomic], originalContentsURL: place)
         for (name, value) in attributes
-        where ExtendedAttribute.bytes(name, of: place) != value {
-          try ExtendedAttribute.set(name, to: value, of: place)
+        where ItemCalls.attribute(name, of: place) != value {
+          try ItemCalls.setAttribute(name, value, of: place)
         }
       }
       return FileStamp(place)
@@ -208,8 +208,8 @@ extension UbiquitousDocument {
       completion(
         isSaved
           ? nil
-          : CoordinationError.error(
-            CoordinationError.writeUnknown, "“\(localizedName)” could not be saved", fileURL))
+          : UbiquityErrors.cocoa(
+            .fileWriteUnknown, "“\(localizedName)” could not be saved", at: fileURL))
     }
   }
 

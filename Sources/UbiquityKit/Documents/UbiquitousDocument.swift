@@ -83,15 +83,15 @@ open class UbiquitousDocument: NSFilePresenter {
   /// What is to be stored: `Data`, or a `FileWrapper`. Errors are those of saving. The default throws: a document without
   /// content is none.
   open func contents(forType typeName: String) throws -> Any {
-    throw CoordinationError.error(
-      CoordinationError.featureUnsupported, "\(type(of: self)) has no contents(forType:)")
+    throw UbiquityErrors.cocoa(
+      .featureUnsupported, "\(type(of: self)) has no contents(forType:)", at: nil)
   }
 
   /// Takes over what was stored: `Data` of a file, a `FileWrapper` of a directory. Called when the document is opened, and
   /// whenever another content has come. `typeName` is the name's extension. The default throws.
   open func load(fromContents contents: Any, ofType typeName: String?) throws {
-    throw CoordinationError.error(
-      CoordinationError.featureUnsupported, "\(type(of: self)) has no load(fromContents:ofType:)")
+    throw UbiquityErrors.cocoa(
+      .featureUnsupported, "\(type(of: self)) has no load(fromContents:ofType:)", at: nil)
   }
 
   /// Something went wrong while the document was opened, saved or taken over. The default does nothing.

@@ -23,6 +23,29 @@ enum ItemCalls {
       })
   }
 
+  /// Calls of the system on what is at `url`, to write there.
+  static func onDisk<Result>(_ url: URL, _ work: (FilePath) throws(Errno) -> Result)
+    throws(CocoaError) -> Result
+  {
+    let path = try path(url)
+    do throws(Errno) { return try work(path) } catch {
+      throw UbiquityErrors.cocoa(error, .writing, at: url)
+    }
+  }
+
+  /// Nil where there is no attribute of the name, or nothing that could have one.
+  static func attribute(_ name: String, of url: URL) -> [UInt8]? {
+    (try? path(url)).flatMap { path in (try? path.attribute(name)).flatMap(\.self) }
+  }
+
+  static func setAttribute(_ name: String, _ value: [UInt8], of url: URL) throws(CocoaError) {
+    try onDisk(url) { path throws(Errno) in try path.setAttribute(name, value) }
+  }
+
+  static func text(_ name: String, of url: URL) -> String? {
+    attribute(name, of: url).map { String(decoding: $0, as: UTF8.self) }
+  }
+
   static func locate(_ url: URL, _ doing: UbiquityErrors.Doing) throws(CocoaError)
     -> ItemReference
   {

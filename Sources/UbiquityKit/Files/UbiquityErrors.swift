@@ -15,12 +15,13 @@ enum UbiquityErrors {
     let code: CocoaError.Code =
       switch (error.status, doing) {
       case (.offline, _): .ubiquitousFileUbiquityServerNotAvailable
-      case (.timedOut, .downloading), (.failed, .downloading): .ubiquitousFileUnavailable
+      case (.timedOut, _), (.failed, .downloading): .ubiquitousFileUnavailable
       case (.notFound, .writing): .fileNoSuchFile
       case (.notFound, _): .fileReadNoSuchFile
       case (.busy, _): .fileLocking
       case (.notPermitted, .writing): .fileWriteNoPermission
       case (.notPermitted, _): .fileReadNoPermission
+      case (.usage, _): .featureUnsupported
       case (_, .writing): .fileWriteUnknown
       default: .fileReadUnknown
       }
@@ -35,7 +36,8 @@ enum UbiquityErrors {
       case .fileExists, .directoryNotEmpty: .fileWriteFileExists
       case .permissionDenied, .notPermitted:
         doing == .writing ? .fileWriteNoPermission : .fileReadNoPermission
-      case .noSpace: .fileWriteOutOfSpace
+      case .noSpace, Errno(rawValue: EDQUOT): .fileWriteOutOfSpace
+      case .fileNameTooLong: .fileWriteInvalidFileName
       case .readOnlyFileSystem: .fileWriteVolumeReadOnly
       case .networkDown: .ubiquitousFileUbiquityServerNotAvailable
       case .timedOut, .staleNFSFileHandle: .ubiquitousFileUnavailable
@@ -44,6 +46,14 @@ enum UbiquityErrors {
       }
     let below = NSError(domain: NSPOSIXErrorDomain, code: Int(error.rawValue))
     return cocoa(code, "\(error)", at: url, below: below)
+  }
+
+  static func missing(_ url: URL) -> CocoaError {
+    cocoa(.fileReadNoSuchFile, "\(url.path): no such file or directory", at: url)
+  }
+
+  static var cancelled: CocoaError {
+    cocoa(.userCancelled, "The access was cancelled before its turn came.", at: nil)
   }
 
   static func cocoa(

@@ -1,4 +1,5 @@
 // swift-format-ignore-file: AlwaysUseLowerCamelCase
+
 public import Foundation
 
 // The attributes of items, by the names and values that they have in Apple's Foundation.
