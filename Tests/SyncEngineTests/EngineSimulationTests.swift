@@ -73,7 +73,7 @@ import Testing
     ("forgetsLosers", 1), ("removalBeatsEdit", 1), ("mergesAttributesWhole", 1),
     ("movesBaseEarly", 3), ("foldsHalf", 1), ("believesEveryPut", 2), ("endsDownloadsEarly", 2),
     ("recoversNothing", 1), ("evictsUnsent", 2), ("overwritesSegments", 2), ("losesPacks", 1),
-    ("losesJournal", 1), ("removesUnsentContent", 2), ("hidesWriters", 1166), ("forgetsWrites", 1),
+    ("losesJournal", 1), ("removesUnsentContent", 2), ("hidesWriters", 1), ("forgetsWrites", 1),
   ]
 
   @Test(arguments: planted)
