@@ -1,4 +1,4 @@
-package import Catalog
+internal import Catalog
 package import Model
 
 /// Telling presenters what happens in this container: found out by the feed's thread, so that whoever does

@@ -2,7 +2,7 @@ package import Catalog
 package import ContentStore
 package import Model
 internal import Platform
-package import SystemPackage
+internal import SystemPackage
 
 /// The one place where the file system and the sync engine of a container meet.
 ///

@@ -1,6 +1,6 @@
 package import ControlProtocol
 internal import Glibc
-package import Platform
+internal import Platform
 internal import SystemPackage
 
 /// A connection to the daemon of a state directory. Blocking; for one thread at a time.

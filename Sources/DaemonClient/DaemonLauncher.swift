@@ -1,6 +1,6 @@
 package import ControlProtocol
 internal import Glibc
-package import Platform
+internal import Platform
 internal import SystemPackage
 
 /// Starts a daemon for a state directory as a process of its own session.

@@ -1,5 +1,5 @@
 internal import Backend
-package import Model
+internal import Model
 internal import RecordFormat
 
 /// A segment that was put where the log is no more.

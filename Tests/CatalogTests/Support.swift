@@ -121,10 +121,10 @@ final class Fixture {
   // MARK: The remote side
 
   func folded(_ upserts: [ItemRecord] = [], removals: [ItemID] = []) throws {
-    sequence += 1
     try catalog.fold(
       LogChanges(upserts: upserts, removals: removals),
-      to: LogPosition(sequence: sequence, hash: [UInt8](repeating: 1, count: 32)))
+      to: LogPosition(sequence: sequence + 1, hash: [UInt8](repeating: 1, count: 32)))
+    sequence += 1
   }
 
   /// Puts everything that is dirty here into the log, as a sync engine would.

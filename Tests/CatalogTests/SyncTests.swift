@@ -74,9 +74,13 @@ import Testing
       LogChanges(upserts: [record(folder.id, .file, "folder")]),
       LogChanges(upserts: [record(.random(), .file, "y"), record(.random(), .file, "y")]),
     ]
-    for changes in bad {
-      #expect(throws: Errno.badMessage) { try catalog.fold(changes, to: fixture.position()) }
+    func next(_ more: UInt64) -> LogPosition {
+      LogPosition(sequence: position.sequence + more, hash: position.hash)
     }
+    for changes in bad {
+      #expect(throws: Errno.badMessage) { try catalog.fold(changes, to: next(1)) }
+    }
+    #expect(throws: Errno.invalidArgument) { try catalog.fold(LogChanges(), to: next(2)) }
     #expect(throws: Errno.invalidArgument) { try catalog.fold(LogChanges(), to: position) }
     #expect(try catalog.position() == position)
     #expect(try catalog.remote(folder.id) == folder)

@@ -7,8 +7,12 @@ extension ContainerCatalog {
   /// Up to where the log was folded.
   package func position() throws(Errno) -> LogPosition { try run { try $0.position() } }
 
+  /// How often what was done here and not committed yet was lost, on a full disk for one. What is told to
+  /// other devices stands on all that was done before: if this has changed since, it does not.
+  package func losses() throws(Errno) -> UInt64 { try run { $0.losses } }
+
   /// Folds a segment of another device: remote tree, chunk table and position, all or nothing.
-  /// EINVAL unless `position` comes after the present one; EBADMSG for a segment after which the
+  /// EINVAL unless `position` is the next after the present one; EBADMSG for a segment after which the
   /// remote tree would be none.
   ///
   /// `origin` is kept with what it removes. Without one that is not kept.

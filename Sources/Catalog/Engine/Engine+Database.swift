@@ -11,7 +11,11 @@ extension Engine {
 
   /// Reads rows that memory cannot be ahead of, or where memory was asked already.
   func read<Result>(_ body: (SQLConnection) throws -> Result) throws -> Result {
-    try withConnection { try body(connection) }
+    try withConnection {
+      // Rows of a lost transaction are missing, and are not asked for in memory any more.
+      if connection.hasLostTransaction { try settle() }
+      return try body(connection)
+    }
   }
 
   /// Reads a database that has everything.
@@ -63,7 +67,11 @@ extension Engine {
   func commitDatabase() throws {
     try withConnection {
       reserve.prepare()
+      let known = losses
       try settle()
+      // What memory has is going to be committed; what was written directly is not there any more, and
+      // whoever is about to be told that it is done is to hear that.
+      guard losses == known else { throw Errno.ioError }
       if !unjournaled.isEmpty {
         unjournaled.removeAll(keepingCapacity: true)
         logCommits += 1
@@ -103,7 +111,7 @@ extension Engine {
     }
     FaultPoint.reach("catalog.commit.after")
     // On a full disk the write-ahead log is folded at once, so that it is written from its start again.
-    if reserve.isShort { try? connection.checkpoint(whole: false) }
+    if reserve.isExhausted { try? connection.checkpoint(whole: false) }
   }
 
   private func writeProgress(_ sequence: UInt64) throws {

@@ -64,7 +64,12 @@ extension Engine {
     connection.hasLostTransaction = false
     // What an operation that is taken back finds in memory is not what it found there.
     if isInOperation, !undo.isEmpty { hasSettled = true }
-    hasDirectChanges = false
+    if hasDirectChanges {
+      hasDirectChanges = false
+      losses += 1
+      // Rows that still name a content file may be back. The next start's sweep finds what is left.
+      afterDurable = []
+    }
     var lost = Overlay()
     for flush in uncommitted + [flushing].compactMap({ $0 }) {
       flush.isAbandoned = true

@@ -92,6 +92,9 @@ final class Engine {
   var unjournaled: [InodeNumber: SoftChange] = [:]
   /// The open transaction has what is in no flush.
   var hasDirectChanges = false
+  /// How often such were lost with their transaction. Who made them is told by the error of the commit;
+  /// who made them lazily looks whether this is what it was.
+  var losses: UInt64 = 0
   /// Commits of the database that are not in the journal, and how many of them are synchronised.
   var logCommits: UInt64 = 0
   var durableLogCommits: UInt64 = 0

@@ -24,7 +24,7 @@ final class SpaceReserve {
   private var allocated: UInt64 = 0
   private var length: UInt64 = 0
   /// What is left is used up as commits come; a log that is folded is written from its start again.
-  private(set) var isShort = false
+  private var isShort = false
 
   /// `log`: the write-ahead log of the catalog at `path`.
   init(log: OpenFile, catalog path: String) {

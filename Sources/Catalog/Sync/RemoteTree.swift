@@ -108,11 +108,12 @@ extension Engine {
 
   // MARK: Folding
 
-  /// Folds one segment. EINVAL unless it comes after what was folded; EBADMSG, with nothing done,
+  /// Folds one segment. EINVAL unless it is the next after what was folded; EBADMSG, with nothing done,
   /// for one after which the tree would be none.
   func fold(_ changes: LogChanges, to position: LogPosition, from origin: LogOrigin?) throws {
     let present = try self.position()
-    guard position.sequence > present.sequence else { throw Errno.invalidArgument }
+    // A gap is what a lost transaction leaves: the next round reads the log from where it is.
+    guard position.sequence == present.sequence + 1 else { throw Errno.invalidArgument }
     let upserts = changes.upserts
     var seen: Set<ItemID> = []
     for id in upserts.map(\.id) + changes.removals {

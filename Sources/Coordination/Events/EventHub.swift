@@ -1,4 +1,4 @@
-package import Model
+internal import Model
 internal import Platform
 internal import Synchronization
 

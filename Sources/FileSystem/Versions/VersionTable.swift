@@ -1,5 +1,5 @@
-package import Catalog
-package import Model
+internal import Catalog
+internal import Model
 internal import Platform
 
 /// A version that the kernel knows by a number.

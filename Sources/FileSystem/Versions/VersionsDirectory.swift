@@ -1,6 +1,6 @@
-package import Catalog
+internal import Catalog
 package import Coordination
-package import Model
+internal import Model
 package import Platform
 internal import Synchronization
 package import SystemPackage

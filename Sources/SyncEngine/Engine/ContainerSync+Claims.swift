@@ -22,9 +22,10 @@ extension ContainerSync {
     var taken: Set<Link> = []
     for trees in items.values { taken.formUnion(trees.remote?.links ?? []) }
     for (id, trees) in items where !isTimeOfDirectory(trees) {
-      let isSending = isSentOnly(trees)
-      // Where it was before matters to who changes it, and not to who reads it.
-      for (path, root) in try places(of: id, trees, isElsewhereToo: !isSending) {
+      let isSentOnly = isSentOnly(trees)
+      for (path, root) in try places(of: id, trees, isSentOnly: isSentOnly) {
+        // What becomes of a package that both sides changed, no item of it tells.
+        let isSending = isSentOnly && (root == nil || trees.remote == trees.base)
         let mode: ClaimMode =
           isSending
           ? .reading(.withoutChanges) : .writing(isGone(trees, taken) ? .forDeleting : [])
@@ -61,13 +62,17 @@ extension ContainerSync {
         occupied.formUnion(own)
         logged.formUnion(there)
         isGrowing = true
-        // Its claim is asked for again with the other's, so that both are there in one round.
-        for (path, _) in try places(of: id, trees) {
-          let access = ClaimAccess(path, .writing([]))
-          guard claims.holds(access) else { continue }
-          claims.release([access])
-          wanted.insert(access)
-          askedAgain.insert(access)
+        // Its claims are asked for again with the other's, so that all are there in one round.
+        let given = Set(claims.held)
+        for (path, root) in try places(of: id, trees) {
+          if let root { held.insert(root) }
+          for mode: ClaimMode in [.reading(.withoutChanges), .writing([]), .writing(.forDeleting)] {
+            let access = ClaimAccess(path, mode)
+            guard given.contains(access) else { continue }
+            claims.release([access])
+            wanted.insert(access)
+            askedAgain.insert(access)
+          }
         }
       }
     }
@@ -107,7 +112,7 @@ extension ContainerSync {
   /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the package
   /// that it is in.
   private func places(
-    of id: ItemID, _ trees: ItemTrees, isElsewhereToo: Bool = true
+    of id: ItemID, _ trees: ItemTrees, isSentOnly: Bool = false
   ) throws(Errno) -> [(path: ClaimPath, root: ItemID?)] {
     var result: [(path: ClaimPath, root: ItemID?)] = []
     func add(_ item: ClaimedItem?) throws(Errno) {
@@ -121,8 +126,10 @@ extension ContainerSync {
     if let number = try coordinator.catalog.inodeNumber(of: id) {
       try add(try coordinator.claimed(number))
     }
-    guard isElsewhereToo else { return result }
-    for link in trees.remote?.links ?? [] where trees.local?.record.links.contains(link) != true {
+    let own = trees.local?.record.links ?? []
+    for link in trees.remote?.links ?? [] where !own.contains(link) {
+      // What is renamed where it is concerns nobody else by its old name, which something new may have.
+      if isSentOnly, own.contains(where: { $0.parent == link.parent }) { continue }
       guard let parent = try coordinator.catalog.inodeNumber(of: link.parent),
         let names = try coordinator.catalog.path(of: parent)
       else { continue }

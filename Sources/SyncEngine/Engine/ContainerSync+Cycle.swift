@@ -81,6 +81,7 @@ extension ContainerSync {
     let given = claims.held
     askedAgain = []
     defer { claims.release(given.filter { !askedAgain.contains($0) }) }
+    losses = try local { () throws(Errno) in try coordinator.catalog.losses() }
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
     if try await sendDepartures(to: remote) { return .again }
@@ -256,6 +257,7 @@ extension ContainerSync {
       // What others are told of must not be gone here after a power cut: they would wait for content
       // that nobody has.
       try local { () throws(Errno) in try catalog.commit(durable: true) }
+      guard try local({ () throws(Errno) in try catalog.losses() }) == losses else { return false }
       FaultPoint.reach("sync.announcing")
       let committed = try await remotely { () throws(RemoteError) in
         try await remote.commit(changes, after: position, from: origin)

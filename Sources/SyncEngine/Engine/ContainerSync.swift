@@ -46,6 +46,8 @@ package actor ContainerSync {
   var packagesHeld: [ItemID: UInt64] = [:]
   /// Claims that were given for this round and are wanted for a later one.
   var askedAgain: Set<ClaimAccess> = []
+  /// The catalog's, when the round began.
+  var losses: UInt64 = 0
   /// When the first of them will have been quiet for long enough.
   var packageWake: Duration?
   /// How many calls wait for everything to be sent: for them programs need not pause.

@@ -1,9 +1,9 @@
 package import Catalog
 internal import ContentStore
 package import Coordination
-package import Model
+internal import Model
 internal import Platform
-package import RemoteStore
+internal import RemoteStore
 internal import SystemPackage
 
 /// Brings the content of placeholders, a read's own range at a time.

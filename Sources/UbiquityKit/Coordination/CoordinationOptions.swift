@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 
 extension NSFileCoordinator {
   /// How an item is to be read. Source: Apple's documentation of `NSFileCoordinator.ReadingOptions`.

@@ -14,8 +14,8 @@ enum UbiquityErrors {
   static func cocoa(_ error: ControlError, _ doing: Doing, at url: URL?) -> CocoaError {
     let code: CocoaError.Code =
       switch (error.status, doing) {
-      case (.offline, _): .ubiquitousFileUbiquityServerNotAvailable
-      case (.timedOut, _), (.failed, .downloading): .ubiquitousFileUnavailable
+      case (.timedOut, .downloading), (.failed, .downloading): .ubiquitousFileUnavailable
+      case (.offline, _), (.timedOut, _): .ubiquitousFileUbiquityServerNotAvailable
       case (.notFound, .writing): .fileNoSuchFile
       case (.notFound, _): .fileReadNoSuchFile
       case (.busy, _): .fileLocking

@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 internal import MetadataQueries
 
 /// A condition on the attributes of items, for ``NSMetadataQuery``.

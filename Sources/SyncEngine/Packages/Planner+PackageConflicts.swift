@@ -1,0 +1,209 @@
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// Two devices changed one package: it is one device's as a whole, and the other's is kept as a whole.
+extension Planner {
+  enum PackageSettlement {
+    case settled
+    /// First what is here goes into the log, as a version.
+    case keepsOurs
+  }
+
+  /// Two devices changed one package and did not know of each other: the one modified later is
+  /// current as a whole, the other is kept as a whole. Where only one side changed it, each item's
+  /// own merge is right.
+  func settle(
+    _ root: ItemID, _ group: Group, _ homes: [ItemID: Home], _ finder: PackageFinder<View>,
+    _ targets: inout Targets
+  ) throws(Errno) -> PackageSettlement {
+    // What goes into the package or out of it merges on its own, and so do the facets of its own
+    // directory: a rename and an edit merge.
+    let inside = group.items.sorted().filter { id in
+      guard id != root, let trees = targets.items[id], let home = homes[id] else { return false }
+      return (trees.local == nil || home.here == [root])
+        && (trees.remote == nil || home.there == [root])
+        && (trees.local != nil || trees.remote != nil)
+    }
+    var isChangedHere = false
+    var isChangedThere = false
+    for id in inside {
+      guard let trees = targets.items[id] else { continue }
+      if Self.isSame(trees.local, trees.remote) { continue }
+      if !Self.isSame(trees.local, trees.base) { isChangedHere = true }
+      if !Self.isSame(trees.remote, trees.base) { isChangedThere = true }
+    }
+    let rootHere = try finder.record(root, .local)
+    let rootThere = try finder.record(root, .remote)
+    if rootHere == nil, let known = targets.items[root]?.base {
+      // Removed here by someone who had not seen that conflict.
+      let seen = Set(known.conflicts.map(\.id))
+      if rootThere?.conflicts.contains(where: { !seen.contains($0.id) }) == true {
+        isChangedThere = true
+      }
+    }
+    guard isChangedHere, isChangedThere else { return .settled }
+
+    // An edit outlives a deletion, the whole package for the least of its files.
+    guard let rootHere else {
+      if let rootThere {
+        targets[root] = Target(record: rootThere, replacesContent: true)
+        takeTheirs(inside, &targets)
+      }
+      return .settled
+    }
+    guard let rootThere else {
+      targets[root] = Target(record: rootHere)
+      takeOurs(inside, &targets)
+      return .settled
+    }
+    guard let ours = try finder.tree(root, .local, as: merge),
+      let theirs = try finder.tree(root, .remote, as: merge)
+    else {
+      hold(group.items, &targets)
+      return .settled
+    }
+    let kept = Set(rootThere.conflicts.map(\.id))
+    if kept.contains(ours.id) || ours.id == theirs.id {
+      // The log has all of it: what is here gives way.
+      takeTheirs(inside, &targets)
+    } else if (ours.modified, ours.id) > (theirs.modified, theirs.id) {
+      takeOurs(inside, &targets)
+      if !kept.contains(theirs.id) {
+        // Where the package goes, it goes with what is put into it: each for itself could be a cycle.
+        if targets.items[root] == nil {
+          targets[root] = Target(record: rootThere, isRemoteOnly: true)
+        }
+        targets.archives[root] = theirs
+      }
+      for id in inside where targets[id]?.record == nil { targets.archived.insert(id) }
+    } else {
+      // First the log gets what is here; only when it has that, it gives way.
+      targets[root] = Target(record: rootThere, isRemoteOnly: true)
+      targets.archives[root] = ours
+      return .keepsOurs
+    }
+    return .settled
+  }
+
+  private func takeOurs(_ inside: [ItemID], _ targets: inout Targets) {
+    for id in inside {
+      guard let trees = targets.items[id] else { continue }
+      guard let local = trees.local else {
+        targets[id] = Target(record: nil)
+        let seen = Set((trees.base?.conflicts ?? []).map(\.id))
+        if let remote = trees.remote, remote.kind == .directory,
+          !remote.conflicts.allSatisfy({ seen.contains($0.id) })
+        {
+          // It was a package itself, with versions that wait. Theirs is kept as a version, which has
+          // those of files beside them, and nothing of this: so it stays.
+          targets[id] = Target(record: remote, replacesContent: true)
+        }
+        continue
+      }
+      var record = local.record
+      var commits: EditedContent?
+      let content = trees.remote?.content
+      if let edited = local.edited {
+        if let content, content.manifest == edited.manifest {
+          record.content = content
+          commits = EditedContent(version: content.id, manifest: edited.manifest)
+        } else {
+          record.content = merge.version(of: local, edited: edited, parent: content?.id)
+          commits = edited
+        }
+      } else if let known = [content, trees.base?.content].compactMap(\.self).first(where: {
+        $0.id == record.content?.id
+      }) {
+        record.content = known
+      }
+      if let remote = trees.remote, Self.isUnsent(remote) {
+        // The version that is kept of the package leaves it out: what it was given there stays with it.
+        record.attributes =
+          merge.attributes(local: local, base: trees.base, remote: remote).attributes
+      }
+      var isNews = false
+      if record.kind == .file, record.content?.manifest == nil, let content,
+        content.manifest != nil
+      {
+        // Announced and never sent: nobody ever had that, and here is what came in its stead.
+        record.content = content
+        record.modified = trees.remote?.modified ?? record.modified
+        isNews = true
+      }
+      record.conflicts = (trees.remote ?? trees.base ?? record).conflicts.filter {
+        $0.id != record.content?.id
+      }
+      targets[id] = Target(record: record, replacesContent: isNews, commits: commits)
+    }
+  }
+
+  private func takeTheirs(_ inside: [ItemID], _ targets: inout Targets) {
+    for id in inside {
+      guard let trees = targets.items[id], let remote = trees.remote else {
+        targets[id] = Target(record: nil)
+        continue
+      }
+      if let content = remote.content, content.manifest == nil, content.device == merge.device {
+        // Announced from here and not sent: nobody else has it, nor ever will.
+        targets[id] = ourAnnouncement(trees, remote)
+        continue
+      }
+      let isNews =
+        trees.local.map { $0.edited != nil || $0.record.content?.id != remote.content?.id } ?? true
+      var record = remote
+      if let local = trees.local, Self.isUnsent(remote) {
+        record.attributes =
+          merge.attributes(local: local, base: trees.base, remote: remote).attributes
+      }
+      targets[id] = Target(
+        record: record, replacesContent: remote.kind == .file && isNews || trees.local == nil)
+    }
+  }
+
+  /// Announced by the device that has its content, which nobody else has.
+  private static func isUnsent(_ record: ItemRecord) -> Bool {
+    record.kind == .file && record.content?.manifest == nil
+  }
+
+  private func ourAnnouncement(_ trees: ItemTrees, _ remote: ItemRecord) -> Target {
+    guard let local = trees.local, let edited = local.edited else { return Target(record: nil) }
+    var record = remote
+    record.modified = local.record.modified
+    record.content = merge.version(of: local, edited: edited, parent: nil)
+    return Target(record: record, commits: edited)
+  }
+
+  // MARK: Comparing
+
+  /// Times apart: who writes the same bytes again, or only looks, changes nothing of a document.
+  private static func isSame(_ left: ItemRecord?, _ right: ItemRecord?) -> Bool {
+    guard let left, let right else { return left == nil && right == nil }
+    return essence(left) == essence(right)
+      && isSame(left.content?.id, left.content?.manifest, right.content)
+  }
+
+  private static func isSame(_ left: LocalSide?, _ right: ItemRecord?) -> Bool {
+    guard let left, let right else { return left == nil && right == nil }
+    guard essence(left.record) == essence(right) else { return false }
+    let content =
+      left.edited.map { (Optional($0.version), $0.manifest) }
+      ?? (left.record.content?.id, left.record.content?.manifest)
+    return isSame(content.0, content.1, right.content)
+  }
+
+  private static func isSame(
+    _ version: VersionID?, _ manifest: Manifest?, _ content: ContentVersion?
+  ) -> Bool {
+    version == content?.id || (manifest != nil && manifest == content?.manifest)
+  }
+
+  private static func essence(_ record: ItemRecord) -> ItemRecord {
+    var result = record
+    result.modified = Timestamp(nanoseconds: 0)
+    result.created = Timestamp(nanoseconds: 0)
+    result.content = nil
+    result.conflicts = []
+    return result
+  }
+}
