@@ -307,7 +307,7 @@ extension EndToEnd {
             kill -TERM $(on a status --json | grep -o '"pid":[0-9]*' | cut -d : -f 2)
             until_true 30 not_mounted "$A_MOUNT"
             on a mount "$CONTAINER" "$A_MOUNT"
-            until_true 30 grep -q didChange "$ROOT/one"
+            until_true 30 grep -qx didChange "$ROOT/one"
             on a coordinate write "$A/file" --timeout 20 -- true
             until_true 10 grep -q relinquishToWriter "$ROOT/one"
             ends one
