@@ -21,6 +21,8 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.holding + #"""
+              # Programs among themselves: the sync takes its turn elsewhere.
+              on a offline on
               export ROOT; echo 1 > "$A/file"; mkdir "$A/dir"; echo 2 > "$A/dir/inner"
               holding read "$A/file"
               same "$(on a coordinate read "$A/file" --no-wait -- cat "$A/file")" 1
@@ -244,6 +246,7 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.holding + #"""
+              on a offline on
               export ROOT; mkdir -p "$A/one/two"; echo 1 > "$A/one/two/file"; mkdir "$A/other"
               holding write "$A/one/two/file"
               mv "$A/one" "$A/moved"

@@ -87,7 +87,7 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.presenter + #"""
-              echo 1 > "$A/file"
+              on a offline on; echo 1 > "$A/file"
               presenting file answers
               same "$(on a coordinate read "$A/file" --timeout 20 -- cat "$A/file")" "$(printf '1\nsaved')"
               until_true 10 grep -q reacquire "$ROOT/heard"
@@ -107,14 +107,14 @@ extension EndToEnd {
               # What is evicted is let go of first, and is not evicted while somebody claims it.
             echo 2 > "$A/dir/other"; presenting dir/other answers
             exits 5 on a coordinate read "$A/dir/other" -- ubiquityfs evict "$A/dir/other"
-            on a sync --wait
+            on a offline off; on a sync --wait
             same "$(setfattr -n user.ubiquity.evict -v 1 "$A/dir/other" 2>&1 | grep -c busy)" 1
             until_true 10 on a evict "$A/dir/other"
             same "$(attribute downloadingStatus "$A/dir/other")" notDownloaded
             grep -q accommodateEviction "$ROOT/heard"
             left
             # Gone with its connection: nobody is asked.
-              on a coordinate write "$A/dir" --no-wait -- true
+              on a coordinate write "$A/dir" --timeout 10 -- true
             """#)
       }
     }

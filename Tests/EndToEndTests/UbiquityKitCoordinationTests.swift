@@ -102,7 +102,7 @@ extension EndToEnd {
             starts one holding a coordinate-hold write "$A/file"
             kit a coordinate-cancel "$A/file"
             ends one
-            on a coordinate write "$A/file" --no-wait -- true
+            on a coordinate write "$A/file" --timeout 10 -- true
             """#)
       }
     }
@@ -130,9 +130,9 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.prelude + #"""
-            echo 1 > "$A/file"
             # The sync asks presenters too.
-            on a offline on; kit a present-own "$A/file"; on a offline off
+            on a offline on; echo 1 > "$A/file"
+            kit a present-own "$A/file"
             starts one presenting a present "$A/file" saved
             same "$(on a coordinate read "$A/file" --timeout 20 -- cat "$A/file")" saved
             until_true 10 grep -q reacquire "$ROOT/one"
@@ -145,7 +145,7 @@ extension EndToEnd {
             on a coordinate write "$A/dir/inner" --for deleting --no-wait -- rm "$A/dir/inner"
             until_true 10 grep -qx 'accommodateSubitemDeletion inner' "$ROOT/one"
             ends one
-            echo 2 > "$A/dir/other"; on a sync --wait
+            echo 2 > "$A/dir/other"; on a offline off; on a sync --wait
             starts one presenting a present "$A/dir/other"
             until_true 10 on a evict "$A/dir/other"
             grep -q accommodateEviction "$ROOT/one"
