@@ -137,9 +137,9 @@ extension EndToEnd {
             watch a --json '*.txt'
             # What happens before it has looked is no change to it.
             until_true 20 grep -q theirs.txt "$ROOT/lines"; until_true 20 grep -q mine.txt "$ROOT/lines"
-            echo 222 > "$B/theirs.txt"; mv "$B/theirs.txt" "$B/moved.txt"; rm "$B/mine.txt"; synced b a
-            until_true 20 grep -q '"change":"changed".*moved.txt' "$ROOT/lines"
-            until_true 20 grep -q '"change":"removed".*mine.txt' "$ROOT/lines"
+            echo 222 > "$B/theirs.txt"; sleep 0.04; mv "$B/theirs.txt" "$B/moved.txt"; rm "$B/mine.txt"; synced b a
+            told() { until_true 20 grep -q "$1" "$ROOT/lines" || { cat "$ROOT/lines" >&2; return 1; }; }
+            told '"change":"changed".*moved.txt'; told '"change":"removed".*mine.txt'
             unwatch
             # A conflict.
             cat "$A/moved.txt" >&2

@@ -156,8 +156,26 @@ final class QueryRun {
         departures.append((place, known))
       }
     }
+    try follow(departures, walk)
     try settle(departures, walk)
     results.noteMount(container)
+  }
+
+  /// What left a place may be at another one already, of which no event has come yet: an item that changed,
+  /// and moved right after. It is looked for there, so that it is one item.
+  private func follow(_ departures: [Departure], _ walk: QueryWalk) throws {
+    guard departures.count <= Self.keptArrivals else { return }
+    let container = walk.container.session
+    let found = Set(arrivals.map(\.number))
+    for departure in departures where !found.contains(departure.known.number) {
+      guard let names = try? container.catalog.path(of: departure.known.number) else { continue }
+      let place = QueryPlace(names.map(\.bytes).joined(separator: [0x2F]))
+      guard place != departure.place, results[container.id, place] == nil,
+        let candidate = try walk.lookAgain(at: place),
+        candidate.inode.number == departure.known.number
+      else { continue }
+      _ = try look(candidate)
+    }
   }
 
   /// The places to be looked at alone, and those to be looked at with all below them.

@@ -38,6 +38,12 @@ final class QueryWalk {
     try candidateOrPackage(at: place).candidate
   }
 
+  /// The same, of how its directories are now.
+  func lookAgain(at place: QueryPlace) throws(Errno) -> QueryCandidate? {
+    directories = [:]
+    return try candidate(at: place)
+  }
+
   /// As above; of what is in a package, where that is.
   func candidateOrPackage(
     at place: QueryPlace
