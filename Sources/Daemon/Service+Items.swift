@@ -1,11 +1,7 @@
-internal import Backend
 internal import Catalog
 internal import ControlProtocol
 internal import Coordination
-internal import FoundationEssentials
 internal import Model
-internal import Platform
-internal import SyncEngine
 internal import SystemPackage
 
 /// An item of a mount that a client named.

@@ -1,12 +1,7 @@
-internal import Backend
-internal import Catalog
 internal import ControlProtocol
-internal import Coordination
 internal import FoundationEssentials
 internal import Model
-internal import Platform
 internal import SyncEngine
-internal import SystemPackage
 
 /// Conflict versions of items.
 extension DaemonService {
@@ -67,6 +62,10 @@ extension DaemonService {
   /// A message's line has at most 1 MiB, and base64 takes a third more.
   private static let pieceSize = 384 << 10
 
+  private func versions(_ texts: [String]) throws(ControlError) -> [VersionID] {
+    try texts.map { text throws(ControlError) in try version(text) }
+  }
+
   func readVersion(_ request: VersionRequest, _ connection: ClientConnection) throws(ControlError) {
     let item = try find(request.item)
     let id = try version(request.version)
@@ -100,7 +99,7 @@ extension DaemonService {
       throw ControlError(.usage, "no version is named; see `ubiquityfs versions list`")
     }
     let item = try find(request.item)
-    let gone = try request.versions.map { text throws(ControlError) in try version(text) }
+    let gone = try versions(request.versions)
     let number = item.inode.number
     let sync = item.session.sync
     try connection.wait { try await sync.remove(gone, of: number) }
@@ -110,7 +109,7 @@ extension DaemonService {
     throws(ControlError)
   {
     let item = try find(request.item)
-    let marked = try request.versions.map { text throws(ControlError) in try version(text) }
+    let marked = try versions(request.versions)
     let isResolved = request.resolved
     let number = item.inode.number
     let sync = item.session.sync

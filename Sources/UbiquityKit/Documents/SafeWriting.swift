@@ -22,8 +22,7 @@ enum SafeWriting {
 
   private static func fill(_ file: OpenFile, with data: Data) throws(Errno) {
     var offset: UInt64 = 0
-    // A buffer of an empty value has no address.
-    for part in data.regions where !part.isEmpty {
+    for part in data.regions {
       try file.write(Array(part), at: offset)
       offset += UInt64(part.count)
     }
