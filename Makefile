@@ -12,8 +12,13 @@ SOAK ?= 10
 MODEL_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 KILL_MINUTES ?= 10
+CEPH_MINUTES ?= 10
+CEPH ?=
 ROUNDS ?= 5
 SYNC_ROUNDS ?= 3
+S3_ROUNDS ?= 3
+# More arguments for it, as in S3='--part beside'.
+S3 ?=
 # More arguments for the measuring program, as in BENCH='--only git'.
 BENCH ?=
 
@@ -27,10 +32,10 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-items install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-ceph soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space install uninstall format lint clean
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the libraries and tools that are missing (told before it is done)
 	@.ci/setup
@@ -64,8 +69,16 @@ bench-sync: build ## a gibibyte to a backend, beside restic, borg, syncthing and
 	@Tests/bench-sync/bench-sync --binary $(binary) --rounds $(SYNC_ROUNDS) --json .build/bench-sync.json \
 	  --table .build/bench-sync.md
 
+bench-s3: build ## a store that is 50 ms away, a Ceph, and beside rclone (S3_ROUNDS=, S3='--part beside')
+	@.ci/setup bench-s3
+	@Tests/s3/measure --binary $(binary) --rounds $(S3_ROUNDS) --json .build/bench-s3.json \
+	  --table .build/bench-s3.md $(S3)
+
 bench-items: build ## a new device and one change among 1,000, 10,000 and 100,000 items (ITEMS=)
 	@Tests/items/measure $(binary) $(ITEMS)
+
+bench-space: build ## 4 GiB of work in a budget of 256 MiB: what it holds, and what is fetched again
+	@Tests/space/measure $(binary)
 
 bench-build:
 	$(SWIFT) build $(release_flags) --product ubiquityfs-bench
@@ -76,6 +89,10 @@ soak: build ## an hour of mixed load on two devices (SOAK_MINUTES=)
 
 soak-kills: build ## ten minutes of two devices whose daemons are killed all the time (KILL_MINUTES=)
 	@Tests/soak/kills --binary $(binary) --minutes $(KILL_MINUTES)
+
+soak-ceph: build ## the same on a Ceph whose gateway is killed all the time (CEPH_MINUTES=, CEPH=--faults)
+	@.ci/setup services
+	@Tests/soak/ceph --binary $(binary) --minutes $(CEPH_MINUTES) $(CEPH)
 
 conformance: build ## run public POSIX suites in a mount and in a native directory (docs/testing.md)
 	@Tests/conformance/run $(binary)

@@ -31,6 +31,12 @@ let arguments: Target.Dependency = .product(
   name: "ArgumentParser", package: "swift-argument-parser")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 
+let httpClient: Target.Dependency = .product(
+  name: "AsyncHTTPClient", package: "async-http-client")
+let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+
 let package = Package(
   name: "ubiquityfs",
   platforms: [.macOS(.v15)],
@@ -48,6 +54,9 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+    .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.30.0"),
   ],
   targets: [
     .systemLibrary(
@@ -91,6 +100,12 @@ let package = Package(
       name: "BackendDirectory", dependencies: ["Backend", "Platform", system],
       swiftSettings: settings),
     .target(
+      name: "BackendS3",
+      dependencies: [
+        "Backend", "Model", "Platform", crypto, httpClient, nioCore, nioHTTP, nioSSL, system,
+      ],
+      swiftSettings: settings),
+    .target(
       name: "RemoteStore",
       dependencies: [
         "Backend", "Model", "Platform", "RecordFormat", "CZstd", crypto, cryptoExtras, protobuf,
@@ -122,15 +137,15 @@ let package = Package(
       name: "Daemon",
       dependencies: [
         "Model", "Platform", "Catalog", "ContentStore", "Coordination", "FileSystem", "FuseKernel",
-        "MountDriver", "Backend", "BackendDirectory", "RemoteStore", "SyncEngine",
+        "MountDriver", "Backend", "BackendDirectory", "BackendS3", "RemoteStore", "SyncEngine",
         "ControlProtocol", "MetadataQueries", logging, system, yams,
       ],
       swiftSettings: settings),
     .executableTarget(
       name: "ubiquityfs",
       dependencies: [
-        "Daemon", "DaemonClient", "ControlProtocol", "MetadataQueries", "Model", "Platform",
-        arguments, system,
+        "Daemon", "DaemonClient", "ControlProtocol", "Coordination", "MetadataQueries", "Model",
+        "Platform", arguments, system,
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -160,7 +175,8 @@ let package = Package(
     .testTarget(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
     .testTarget(
-      name: "CoordinationTests", dependencies: ["Coordination", "Catalog", "Model", "Platform"],
+      name: "CoordinationTests",
+      dependencies: ["Coordination", "Catalog", "Model", "Platform", system],
       swiftSettings: settings),
     .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
@@ -172,7 +188,10 @@ let package = Package(
     .testTarget(
       name: "RecordFormatTests", dependencies: ["RecordFormat", "Model"], swiftSettings: settings),
     .testTarget(
-      name: "BackendTests", dependencies: ["Backend", "BackendDirectory", "Platform", system],
+      name: "BackendTests",
+      dependencies: [
+        "Backend", "BackendDirectory", "BackendS3", "Platform", httpClient, nioHTTP, system,
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "RemoteStoreTests",
@@ -217,7 +236,7 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
-      name: "CommandTests", dependencies: ["ubiquityfs", "ControlProtocol", arguments],
+      name: "CommandTests", dependencies: ["ubiquityfs", "ControlProtocol", "Model", arguments],
       swiftSettings: settings),
   ]
 )

@@ -1,7 +1,7 @@
 internal import Platform
 
 /// Airplane mode. While it is on, every call fails at once with `.offline`, those that are under way
-/// included, and no news are told; when it goes off, all listeners are told to look.
+/// included, and no news are told or asked for; when it goes off, all listeners are told to look.
 package final class OfflineSwitch: Sendable {
   private struct State {
     var isOffline: Bool
@@ -10,6 +10,7 @@ package final class OfflineSwitch: Sendable {
   }
 
   private let state: Lock<State>
+  /// Told when it was switched, either way.
   fileprivate let hub = NewsHub()
 
   package init(isOffline: Bool = false) { state = Lock(State(isOffline: isOffline)) }
@@ -24,7 +25,7 @@ package final class OfflineSwitch: Sendable {
       return Array(state.running.values)
     }
     for stop in stopped { stop() }
-    if !offline { hub.tell() }
+    hub.tell()
   }
 
   /// Nil when offline; else a token for `end`. `stop` is called at most once, outside the lock.
@@ -78,21 +79,32 @@ package final class GatedStore: ObjectStore {
     try await pass { store throws(StoreError) in try await store.delete(key) }
   }
 
+  package var looksForNews: Bool { store.looksForNews }
+
+  /// What listens to the store may ask it things all the time, so it ends while the switch is on.
   package func news(prefix: String) -> AsyncStream<Void> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    let inner = store.news(prefix: prefix)
-    let opened = offline.hub.listen()
-    let offline = offline
-    let tasks = [
-      Task {
-        for await _ in inner where !offline.isOffline { continuation.yield() }
-      },
-      Task {
-        for await _ in opened { continuation.yield() }
-      },
-    ]
-    continuation.onTermination = { _ in for task in tasks { task.cancel() } }
+    let (store, offline) = (store, offline)
+    let switched = offline.hub.listen()
+    let first = offline.isOffline ? nil : store.news(prefix: prefix)
+    @Sendable func hand(_ news: AsyncStream<Void>) -> Task<Void, Never> {
+      Task { for await _ in news where !offline.isOffline { continuation.yield() } }
+    }
+    let task = Task {
+      var listening = first.map(hand)
+      for await _ in switched {
+        if offline.isOffline {
+          listening?.cancel()
+          listening = nil
+        } else {
+          if listening == nil { listening = hand(store.news(prefix: prefix)) }
+          continuation.yield()
+        }
+      }
+      listening?.cancel()
+    }
+    continuation.onTermination = { _ in task.cancel() }
     return stream
   }
 
@@ -124,6 +136,8 @@ package final class GatedStore: ObjectStore {
     let result = await withTaskCancellationHandler {
       await once.value()
     } onCancel: {
+      // A call that hangs in the kernel notices nothing; who waits has its time limits.
+      once.give(.failure(.cancelled))
       task.cancel()
     }
     offline.end(token)

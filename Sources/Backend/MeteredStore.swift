@@ -8,6 +8,8 @@ package struct TrafficCounters: Equatable, Sendable {
   package var puts: UInt64 = 0
   package var lists: UInt64 = 0
   package var deletes: UInt64 = 0
+  /// Those of the requests that were made again, since they had failed.
+  package var retries: UInt64 = 0
 
   package init() {}
 
@@ -15,52 +17,56 @@ package struct TrafficCounters: Equatable, Sendable {
 }
 
 /// Counts requests when they are made, failed ones too, and bytes: up when they are sent, down when
-/// they have come. Stands right above the concrete store, so that it counts what really went out.
-package final class MeteredStore: ObjectStore {
-  private let store: any ObjectStore
-  private let counters = Lock(TrafficCounters())
+/// they have come; in all, and of each container. Stands right above the concrete store, so that it
+/// counts what really went out.
+package final class MeteredStore: PassingStore {
+  private struct Counters {
+    var all = TrafficCounters()
+    /// By `containers/X/`.
+    var containers: [Substring: TrafficCounters] = [:]
+  }
+
+  package let store: any ObjectStore
+  private let counters = Lock(Counters())
 
   package init(_ store: any ObjectStore) { self.store = store }
 
-  package var description: String { store.description }
+  package var traffic: TrafficCounters { counters.withLock { $0.all } }
 
-  package var traffic: TrafficCounters { counters.withLock { $0 } }
-
-  package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    counters.withLock { $0.gets += 1 }
-    let bytes = try await store.get(key, range: range)
-    counters.withLock { $0.bytesDownloaded += UInt64(bytes.count) }
-    return bytes
+  /// Of the keys that start with `prefix`, which is `containers/X/`.
+  package func traffic(under prefix: String) -> TrafficCounters {
+    counters.withLock { $0.containers[prefix[...]] ?? TrafficCounters() }
   }
 
-  package func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    countPut(bytes)
-    return try await store.putIfAbsent(key, bytes)
+  /// A call is about to be made again, and to be counted once more.
+  package func retrying(_ call: StoreCall) { count(call) { $0.retries += 1 } }
+
+  package func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    count(call) { counters in
+      switch call.kind {
+      case .get: counters.gets += 1
+      case .put: counters.puts += 1
+      case .list: counters.lists += 1
+      case .delete: counters.deletes += 1
+      }
+      counters.bytesUploaded += UInt64(call.sends)
+    }
+    let answer = try await body(store)
+    if call.kind == .get {
+      let bytes = UInt64(received(answer))
+      count(call) { $0.bytesDownloaded += bytes }
+    }
+    return answer
   }
 
-  package func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    countPut(bytes)
-    try await store.replace(key, bytes)
-  }
-
-  package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
-    -> [String]
-  {
-    counters.withLock { $0.lists += 1 }
-    return try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  package func delete(_ key: String) async throws(StoreError) {
-    counters.withLock { $0.deletes += 1 }
-    try await store.delete(key)
-  }
-
-  package func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
-
-  private func countPut(_ bytes: [UInt8]) {
-    counters.withLock {
-      $0.puts += 1
-      $0.bytesUploaded += UInt64(bytes.count)
+  private func count(_ call: StoreCall, _ body: (inout TrafficCounters) -> Void) {
+    let container = StoreKey.container(of: call.key)
+    counters.withLock { counters in
+      body(&counters.all)
+      if let container { body(&counters.containers[container, default: TrafficCounters()]) }
     }
   }
 }

@@ -11,7 +11,7 @@
 ///   device.
 /// - **Safe from any task.** Calls may run at the same time, and do not block the calling thread.
 ///
-/// After `.unavailable` and `.cancelled` the caller cannot know whether a write was done. `get`,
+/// After `.unavailable`, `.busy` and `.cancelled` the caller cannot know whether a write was done. `get`,
 /// `list`, `delete` and `replace` may simply be done again. `putIfAbsent` may be done again too, but
 /// may then answer false because of the object that it stored itself: compare what is there.
 package protocol ObjectStore: Sendable, CustomStringConvertible {
@@ -38,9 +38,15 @@ package protocol ObjectStore: Sendable, CustomStringConvertible {
   /// miss anything looks now and then without one. Objects further down than right below `prefix`
   /// need not be told of. Ends when its consumer does.
   func news(prefix: String) -> AsyncStream<Void>
+
+  /// Whether the store itself tells of no news: `PollingStore` looks for them then, at a pace of its own, and
+  /// whoever listens need not look as well, which would cost as many requests again.
+  var looksForNews: Bool { get }
 }
 
 extension ObjectStore {
+  package var looksForNews: Bool { false }
+
   package func get(_ key: String) async throws(StoreError) -> [UInt8] {
     try await get(key, range: nil)
   }
@@ -53,18 +59,34 @@ package enum StoreError: Error, Equatable, Sendable, CustomStringConvertible {
   case offline
   /// It may work later; whether a write was done is not known.
   case unavailable(String)
+  /// As `.unavailable`; the store answers, and asks to be left alone for a while, or for the time that
+  /// it says. Concrete stores say it; above `RetryingStore` it is `.unavailable`.
+  case busy(String, retryAfter: Duration?)
+  /// The backend is known not to answer: nothing was tried.
+  case unreachable(String)
   case notPermitted(String)
   case noSpace(String)
   /// The key is none, or something that is no store is where the store should be.
   case invalid(String)
   case cancelled
 
+  /// How long to wait at least before it is done again; nil where that would not help.
+  package var pauseBeforeRetry: Duration? {
+    switch self {
+    case .unavailable: .zero
+    case .busy(_, let asked): asked.map { min($0, .seconds(30)) } ?? .zero
+    default: nil
+    }
+  }
+
   package var description: String {
     switch self {
     case .notFound(let key): "the backend has no object \(key)"
     case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
-    case .unavailable(let text), .notPermitted(let text), .noSpace(let text), .invalid(let text):
+    case .unavailable(let text), .notPermitted(let text), .noSpace(let text), .invalid(let text),
+      .busy(let text, _):
       text
+    case .unreachable(let text): "the backend cannot be reached: \(text)"
     case .cancelled: "it was cancelled"
     }
   }

@@ -1,77 +1,72 @@
-/// Does a call again that failed with `.unavailable`, after a wait that doubles, less a random part
-/// of it so that devices do not come back all at once. Other errors are the caller's.
-package final class RetryingStore: ObjectStore {
+/// Does a call again that may succeed a little later, after a random part of a pause that doubles, so that
+/// devices and calls do not come back all at once, or after the pause that the store asks for. Other
+/// errors are the caller's, and so is the failure when retries are used up: `.unavailable`.
+package final class RetryingStore: PassingStore {
   package struct Policy: Sendable {
     /// Calls in all, the first one included.
     package var attempts = 4
     package var firstDelay = Duration.milliseconds(100)
     package var longestDelay = Duration.seconds(5)
+    /// A store that asks for a longer pause is the caller's failure at once.
+    package var longestAsked = Duration.seconds(30)
 
     package init() {}
   }
 
-  private let store: any ObjectStore
+  package let store: any ObjectStore
   private let policy: Policy
+  private let budget: RetryBudget
+  private let isWorthIt: @Sendable () -> Bool
+  private let retrying: @Sendable (StoreCall) -> Void
   private let sleep: @Sendable (Duration) async throws -> Void
 
-  /// `sleep` is for tests; it throws when the task is cancelled.
+  /// `isWorthIt` is asked before each retry, `retrying` told of it. `sleep` is for tests; it throws
+  /// when the task is cancelled.
   package init(
-    _ store: any ObjectStore, policy: Policy = Policy(),
+    _ store: any ObjectStore, policy: Policy = Policy(), budget: RetryBudget = RetryBudget(),
+    isWorthIt: @escaping @Sendable () -> Bool = { true },
+    retrying: @escaping @Sendable (StoreCall) -> Void = { _ in },
     sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
   ) {
     self.store = store
     self.policy = policy
+    self.budget = budget
+    self.isWorthIt = isWorthIt
+    self.retrying = retrying
     self.sleep = sleep
   }
 
-  package var description: String { store.description }
-
-  package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    try await again { store throws(StoreError) in try await store.get(key, range: range) }
-  }
-
-  package func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    try await again { store throws(StoreError) in try await store.putIfAbsent(key, bytes) }
-  }
-
-  package func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await again { store throws(StoreError) in try await store.replace(key, bytes) }
-  }
-
-  package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
-    -> [String]
-  {
-    try await again { store throws(StoreError) in
-      try await store.list(prefix: prefix, after: after, limit: limit)
-    }
-  }
-
-  package func delete(_ key: String) async throws(StoreError) {
-    try await again { store throws(StoreError) in try await store.delete(key) }
-  }
-
-  package func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
-
-  private func again<Answer>(
-    _ call: (any ObjectStore) async throws(StoreError) -> Answer
+  package func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
   ) async throws(StoreError) -> Answer {
-    var delay = policy.firstDelay
+    var longest = policy.firstDelay
     var left = policy.attempts
     while true {
-      let failure: StoreError
+      let text: String
+      let asked: Duration
       do throws(StoreError) {
-        return try await call(store)
+        let answer = try await body(store)
+        budget.succeeded()
+        return answer
+      } catch .unavailable(let reason) {
+        (text, asked) = (reason, .zero)
+      } catch .busy(let reason, let pause) {
+        (text, asked) = (reason, pause ?? .zero)
       } catch {
-        failure = error
+        throw error
       }
       left -= 1
-      guard case .unavailable = failure, left > 0 else { throw failure }
+      guard left > 0, asked <= policy.longestAsked, isWorthIt(), budget.spend() else {
+        throw .unavailable(text)
+      }
       do {
-        try await sleep(delay * Double.random(in: 0.5...1))
+        try await sleep(asked + longest * Double.random(in: 0...1))
       } catch {
         throw .cancelled
       }
-      delay = min(delay * 2, policy.longestDelay)
+      retrying(call)
+      longest = min(longest * 2, policy.longestDelay)
     }
   }
 }

@@ -47,6 +47,8 @@ package struct Inode: Hashable, Sendable {
   /// Nothing names it any more; it lives while something has it open or the kernel remembers it.
   package var isOrphan: Bool
   package var content: ContentState
+  /// Of a directory: what becomes of the content of files below it. This device's own.
+  package var policy = DownloadPolicy.inherit
   /// It does not stand for its item: another inode does, or may.
   var isDetached = false
   /// The 512-byte blocks that local content takes on the disk; nil where that is not known, and for

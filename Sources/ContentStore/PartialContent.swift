@@ -61,6 +61,9 @@ package final class PartialContent: Sendable {
 
   package var isComplete: Bool { presentBytes == size }
 
+  /// What its file takes on the disk.
+  package var heldBytes: UInt64 { ((try? file.blocks()) ?? 0) &* 512 }
+
   package var presentBytes: UInt64 { present.withLock { $0.count } }
 
   /// SEEK_DATA: the first present offset from `offset`; nil when there is none before the end.

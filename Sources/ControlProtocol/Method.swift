@@ -121,6 +121,12 @@ package enum Methods {
     package static let name = "items.pin"
   }
 
+  package enum Policy: ControlMethod {
+    package typealias Parameters = PolicyRequest
+    package typealias Answer = PolicyAnswer
+    package static let name = "items.policy"
+  }
+
   /// Sends `progress` notifications while it waits.
   package enum Sync: ControlMethod {
     package typealias Parameters = SyncRequest
@@ -132,6 +138,18 @@ package enum Methods {
     package typealias Parameters = OfflineRequest
     package typealias Answer = Nothing
     package static let name = "offline"
+  }
+
+  package enum SetLimits: ControlMethod {
+    package typealias Parameters = LimitRequest
+    package typealias Answer = LimitsReport
+    package static let name = "limit"
+  }
+
+  package enum SetMetered: ControlMethod {
+    package typealias Parameters = MeteredRequest
+    package typealias Answer = MeteredReport
+    package static let name = "metered"
   }
 
   package enum ListVersions: ControlMethod {
@@ -184,6 +202,30 @@ package enum Methods {
     package typealias Parameters = ItemsRequest
     package typealias Answer = Nothing
     package static let name = "trash.empty"
+  }
+
+  package enum Quota: ControlMethod {
+    package typealias Parameters = QuotaRequest
+    package typealias Answer = QuotaReport
+    package static let name = "account.quota"
+  }
+
+  package enum ListStorage: ControlMethod {
+    package typealias Parameters = Nothing
+    package typealias Answer = StorageReport
+    package static let name = "storage.list"
+  }
+
+  package enum ShowStorage: ControlMethod {
+    package typealias Parameters = ContainerRequest
+    package typealias Answer = ContainerStorage
+    package static let name = "storage.show"
+  }
+
+  package enum DeleteStorage: ControlMethod {
+    package typealias Parameters = StorageDeletionRequest
+    package typealias Answer = StorageDeletionReport
+    package static let name = "storage.delete"
   }
 
   /// Answers when the claim is held; it ends with `ReleaseClaim` or with the connection. Further requests

@@ -100,11 +100,15 @@ package struct ContainerReport: Codable, Sendable {
   package var errors: [String]
   /// Under way now; of many the first.
   package var transfers: [TransferReport]
+  /// What it took of the whole traffic.
+  package var traffic: TrafficReport?
 
   package init(
     id: String, items: UInt64, localBytes: UInt64, totalBytes: UInt64, pendingUploads: Int,
-    pendingDownloads: Int, conflicts: Int, errors: [String], transfers: [TransferReport] = []
+    pendingDownloads: Int, conflicts: Int, errors: [String], transfers: [TransferReport] = [],
+    traffic: TrafficReport? = nil
   ) {
+    self.traffic = traffic
     self.id = id
     self.items = items
     self.localBytes = localBytes
@@ -136,11 +140,16 @@ package struct TrafficReport: Codable, Sendable {
   package var bytesUploaded: UInt64
   package var bytesDownloaded: UInt64
   package var requests: Requests
+  /// Those of the requests that were made again, since they had failed.
+  package var retries: UInt64
 
-  package init(bytesUploaded: UInt64, bytesDownloaded: UInt64, requests: Requests) {
+  package init(
+    bytesUploaded: UInt64, bytesDownloaded: UInt64, requests: Requests, retries: UInt64 = 0
+  ) {
     self.bytesUploaded = bytesUploaded
     self.bytesDownloaded = bytesDownloaded
     self.requests = requests
+    self.retries = retries
   }
 }
 
@@ -148,14 +157,20 @@ package struct StatusReport: Codable, Sendable {
   package var daemon: DaemonReport
   package var account: AccountReport
   package var offline: Bool
+  package var network: NetworkReport?
   package var mounts: [MountReport]
   package var containers: [ContainerReport]
   package var traffic: TrafficReport
+  /// Nil while nobody is signed in.
+  package var space: SpaceReport?
 
   package init(
     daemon: DaemonReport, account: AccountReport, offline: Bool, mounts: [MountReport],
-    containers: [ContainerReport], traffic: TrafficReport
+    containers: [ContainerReport], traffic: TrafficReport, space: SpaceReport? = nil,
+    network: NetworkReport? = nil
   ) {
+    self.space = space
+    self.network = network
     self.daemon = daemon
     self.account = account
     self.offline = offline
@@ -186,13 +201,15 @@ package struct ItemReport: Codable, Sendable {
   package var version: String?
   package var itemIdentifier: String
   package var container: String
+  /// Of a directory: the name of its own policy.
+  package var policy: String?
 
   package init(
     path: PathBytes, kind: String, size: UInt64, downloadingStatus: String, isDownloading: Bool,
     isUploading: Bool, isUploaded: Bool, hasUnresolvedConflicts: Bool, isExcludedFromSync: Bool,
     isPinned: Bool, isPackage: Bool, nameCollision: Bool, percentDownloaded: Int,
     percentUploaded: Int, downloadingError: String?, uploadingError: String?, version: String?,
-    itemIdentifier: String, container: String
+    itemIdentifier: String, container: String, policy: String? = nil
   ) {
     self.path = path
     self.kind = kind
@@ -213,6 +230,7 @@ package struct ItemReport: Codable, Sendable {
     self.version = version
     self.itemIdentifier = itemIdentifier
     self.container = container
+    self.policy = policy
   }
 }
 

@@ -54,24 +54,27 @@ extension ContainerCoordinator {
     evicted([(inode.number, key)])
   }
 
-  private func evictFiles(_ numbers: [InodeNumber]) throws(Errno) {
-    evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }))
+  private func evictFiles(_ numbers: [InodeNumber], isNow: Bool = false) throws(Errno) {
+    evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }), isNow: isNow)
   }
 
-  /// The catalog says durably that they are remote; now their bytes may go.
-  private func evicted(_ files: [(number: InodeNumber, obsolete: ContentKey)]) {
+  /// The catalog says durably that they are remote; now their bytes may go. `isNow`: before this returns,
+  /// for who needs the room.
+  func evicted(
+    _ files: [(number: InodeNumber, obsolete: ContentKey)], isNow: Bool = false
+  ) {
     FaultPoint.reach("evict.marked")
     for file in files {
       fetcher?.cancelBackgroundFetches(of: file.number)
       content.dropPartial(file.obsolete)
-      discard(file.obsolete)
+      if isNow { try? content.remove(file.obsolete) } else { discard(file.obsolete) }
     }
     invalidate(files.map { .content($0.number) })
     for file in files { tell(.evicted, file.number) }
   }
 
   /// A package is one document: all of it goes, or nothing.
-  private func evictPackage(_ number: InodeNumber) throws(Errno) {
+  func evictPackage(_ number: InodeNumber, isNow: Bool = false) throws(Errno) {
     var files: [Catalog.Inode] = []
     try forEachBelow(number) { child in
       if child.kind == .file, !child.isExcluded { files.append(child) }
@@ -82,7 +85,7 @@ extension ContainerCoordinator {
         throw Errno.resourceBusy
       }
     }
-    try evictFiles(files.filter { $0.content == .local }.map(\.number))
+    try evictFiles(files.filter { $0.content == .local }.map(\.number), isNow: isNow)
   }
 
   /// Whether the directory is one document: by its mark or by the extension of its name.
@@ -96,28 +99,35 @@ extension ContainerCoordinator {
   }
 
   /// Starts to bring the content of a file, or of every file below a directory, and returns.
-  package func startDownload(_ number: InodeNumber) throws(Errno) {
+  package func startDownload(_ number: InodeNumber, cause: DownloadCause) throws(Errno) {
     guard let fetcher else { throw Errno.networkDown }
     let inode = try catalog.inode(number)
     guard inode.kind == .directory else {
-      startDownload(inode, with: fetcher)
+      startDownload(inode, cause, with: fetcher)
       return
     }
-    try forEachBelow(number) { child in self.startDownload(child, with: fetcher) }
+    try forEachBelow(number) { child in self.startDownload(child, cause, with: fetcher) }
   }
 
-  private func startDownload(_ inode: Catalog.Inode, with fetcher: any ContentFetching) {
+  private func startDownload(
+    _ inode: Catalog.Inode, _ cause: DownloadCause, with fetcher: any ContentFetching
+  ) {
     guard inode.kind == .file, inode.content == .remote else { return }
-    fetcher.fetchInBackground(inode.number)
+    fetcher.fetchInBackground(inode.number, cause: cause)
   }
 
   /// Pins an item: it and, of a directory, all that is or comes below it is downloaded and is never
   /// evicted.
-  package func setPinned(_ number: InodeNumber, _ pinned: Bool) throws(Errno) {
+  package func setPinned(
+    _ number: InodeNumber, _ pinned: Bool, by requester: Requester? = nil
+  ) throws(Errno) {
     try catalog.setPinned(number, pinned)
     tellStatus(below: number)
+    noteEvictable()
     if pinned {
-      do throws(Errno) { try startDownload(number) } catch {
+      do throws(Errno) {
+        try startDownload(number, cause: DownloadCause(.pin, by: requester))
+      } catch {
         // Offline: the pin holds, and the content comes when the device is online again.
         guard error == .networkDown else { throw error }
       }
@@ -125,16 +135,7 @@ extension ContainerCoordinator {
   }
 
   /// Whether the item or a directory above it is pinned.
-  package func isPinned(_ inode: Catalog.Inode) -> Bool {
-    var current = inode
-    while true {
-      if current.isPinned { return true }
-      guard current.number != .root, let above = try? catalog.parent(of: current.number),
-        let next = try? catalog.inode(above)
-      else { return false }
-      current = next
-    }
-  }
+  package func isPinned(_ inode: Catalog.Inode) -> Bool { keeping(of: inode).isPinned }
 
   /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the directory when
   /// that is done in it for the first time.
@@ -190,7 +191,8 @@ extension ContainerCoordinator {
         ?? (isDirty && !isUploaded && !inode.isExcluded ? transfer.stoppedBy : nil),
       version: inode.version?.description ?? "",
       itemIdentifier: inode.item.description,
-      container: container.description)
+      container: container.description,
+      policy: inode.kind == .directory ? inode.policy.rawValue : nil)
   }
 
   /// A package is what the files in it are: here when all are, sent when all are.

@@ -3,6 +3,11 @@ package import Model
 
 /// Claims and presenters go where their items go.
 extension ContainerCoordinator {
+  /// Whoever moves something in the catalog is to say so before, and `endMoving` after `noteMove` or `tell`,
+  /// whether or not it came to that.
+  package func beginMoving() { moves.begin() }
+  package func endMoving() { moves.end() }
+
   /// A program renamed something: what is claimed or presented of it, and below it, goes with it, and
   /// presenters are told. `replaced`: what had the new name; with `isExchange` it has the old one now.
   ///

@@ -6,7 +6,8 @@ package import Model
 extension ContainerCoordinator {
   typealias Telling = ((ClaimQueue) -> [PresenterNews]) -> Void
 
-  /// Has `body` done in its turn, with what tells presenters that are there now, but for `speakers`.
+  /// Has `body` done in its turn, with what tells presenters that are there now, but for `speakers`. It reads
+  /// the catalog and then tells once, and may be done again when something was moved in between.
   func later(
     _ weight: Int, _ speakers: Set<PresenterID>,
     _ body: @escaping @Sendable (ContainerCoordinator, Telling) -> Void
@@ -14,7 +15,11 @@ extension ContainerCoordinator {
     let newest = claims.newestPresenter
     claims.feed.post(weight, of: top.container) { [weak self] in
       guard let self else { return }
-      body(self) { news in self.claims.tell(upTo: newest, except: speakers, news) }
+      self.moves.between { isStill in
+        body(self) { news in
+          self.claims.tell(upTo: newest, except: speakers) { isStill() ? news($0) : [] }
+        }
+      }
     } overflow: { [weak self] in
       guard let self else { return }
       self.presentEverything()
@@ -156,12 +161,11 @@ extension ContainerCoordinator {
   package func tellUploaded(_ items: [ItemID]) {
     guard claims.isPresenting, !items.isEmpty else { return }
     later(items.count, []) { coordinator, tell in
-      for item in items {
-        guard let number = (try? coordinator.catalog.inodeNumber(of: item)) ?? nil,
-          let place = coordinator.newsPlace(number)
-        else { continue }
-        tell { $0.news(.ubiquity, at: place) }
+      let places = items.compactMap { item in
+        ((try? coordinator.catalog.inodeNumber(of: item)) ?? nil)
+          .flatMap { coordinator.newsPlace($0) }
       }
+      tell { queue in places.flatMap { queue.news(.ubiquity, at: $0) } }
     }
   }
 
@@ -200,16 +204,17 @@ extension ContainerCoordinator {
       case .changed, .attributes: break
       }
     }
+    var news: [(ItemNews, NewsPlace)] = []
     var moves: [(from: NewsPlace, names: [ItemName], to: NewsPlace, isReplacing: Bool)] = []
     for change in changes {
       guard let here = place(change.name, change.parent) else { continue }
       let isReplacing = given.contains(here.place)
       switch change.what {
-      case .created: tell { $0.news(.appeared(replacing: isReplacing), at: here) }
-      case .changed: tell { $0.news(.changed, at: here) }
-      case .attributes: tell { $0.news(.attributes, at: here) }
+      case .created: news.append((.appeared(replacing: isReplacing), here))
+      case .changed: news.append((.changed, here))
+      case .attributes: news.append((.attributes, here))
       case .removed:
-        if !taken.contains(here.place) { tell { $0.news(.removed, at: here) } }
+        if !taken.contains(here.place) { news.append((.removed, here)) }
       case .moved(let parent, let name):
         guard let from = place(name, parent),
           let names = (try? catalog.path(of: parent)) ?? nil
@@ -217,10 +222,10 @@ extension ContainerCoordinator {
         moves.append((from, names + [name], here, isReplacing))
       }
     }
-    guard !moves.isEmpty || !following.isEmpty else { return }
     let followers = Set(following)
     tell { queue in
-      var result = following.map { PresenterNews($0, .item(.moved)) }
+      var result = news.flatMap { queue.news($0.0, at: $0.1) }
+      result += following.map { PresenterNews($0, .item(.moved)) }
       for move in moves {
         result += queue.newsOfMove(
           from: move.from, named: move.names, to: move.to, isReplacing: move.isReplacing,

@@ -19,6 +19,8 @@ package final class ContainerCoordinator: Sendable {
   package let claims: ClaimTable
   /// Who listens to what happens, in this container and the others of the account.
   package let events: EventHub
+  /// Which programs may cause downloads, here and in the other containers.
+  package let downloads: DownloadGate
   /// Where the paths of this container's claims begin.
   package let top: Place
 
@@ -28,17 +30,23 @@ package final class ContainerCoordinator: Sendable {
     var transfers: (any TransferReporting)?
     var invalidator: (any KernelInvalidating)?
     var writerClosed: (@Sendable () -> Void)?
+    var allotted: (@Sendable () -> AllottedSpace?)?
+    var downloadObserver: (any DownloadObserving)?
+    var space: LocalSpace?
+    var uses: UseTimes?
   }
 
+  let moves = MovesUnderWay()
   private let parts = Lock(Parts())
   private let table = OpenTable()
 
   package init(
     container: ContainerID, catalog: ContainerCatalog, content: ContentFiles,
     packages: PackageTypes = .standard, claims: ClaimTable = ClaimTable(),
-    events: EventHub = EventHub()
+    events: EventHub = EventHub(), downloads: DownloadGate = DownloadGate()
   ) {
     self.events = events
+    self.downloads = downloads
     self.packages = packages
     self.claims = claims
     top = claims.place(of: container)
@@ -61,6 +69,18 @@ package final class ContainerCoordinator: Sendable {
     parts.withLock { $0.versionFetcher = fetcher }
   }
 
+  /// What keeps contents within their budget; nil where nothing does.
+  var space: LocalSpace? { parts.withLock { $0.space } }
+  var uses: UseTimes? { parts.withLock { $0.uses } }
+
+  /// `uses` where there is a budget.
+  package func setSpace(_ space: LocalSpace?, uses: UseTimes?) {
+    parts.withLock {
+      $0.space = space
+      $0.uses = uses
+    }
+  }
+
   package func setTransferReporter(_ reporter: (any TransferReporting)?) {
     parts.withLock { $0.transfers = reporter }
   }
@@ -72,6 +92,19 @@ package final class ContainerCoordinator: Sendable {
   /// Told, on the closing thread, when the last open for writing of an inode is closed.
   package func setWriterClosedObserver(_ observer: (@Sendable () -> Void)?) {
     parts.withLock { $0.writerClosed = observer }
+  }
+
+  package func setAllotted(_ allotted: (@Sendable () -> AllottedSpace?)?) {
+    parts.withLock { $0.allotted = allotted }
+  }
+
+  /// Nil where the account has no limit.
+  package var allotted: AllottedSpace? { parts.withLock { $0.allotted }?() }
+
+  var downloadObserver: (any DownloadObserving)? { parts.withLock { $0.downloadObserver } }
+
+  package func setDownloadObserver(_ observer: (any DownloadObserving)?) {
+    parts.withLock { $0.downloadObserver = observer }
   }
 
   package func transferState(of number: InodeNumber) -> TransferState {

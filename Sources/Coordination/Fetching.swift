@@ -6,6 +6,8 @@ package import SystemPackage
 /// Why bytes of a placeholder did not come.
 package enum FetchFailure: Error, Hashable, Sendable {
   case offline
+  /// The backend is known not to answer, and why: nothing was tried.
+  case unreachable(String)
   /// Nothing arrived for the whole time limit, or the saving device has not uploaded it yet.
   case stalled
   /// What the backend holds fails its check.
@@ -22,7 +24,7 @@ package enum FetchFailure: Error, Hashable, Sendable {
   /// What a program that reads gets. Source: CONTRACT, "The mount".
   package var errno: Errno {
     switch self {
-    case .offline: Errno.networkDown
+    case .offline, .unreachable: Errno.networkDown
     case .stalled: Errno.timedOut
     case .damaged, .missing, .notFound: Errno.ioError
     case .neverSent: Errno.staleNFSFileHandle
@@ -37,6 +39,7 @@ extension FetchFailure: CustomStringConvertible {
   package var description: String {
     switch self {
     case .offline: "the device is offline; switch it online and try again"
+    case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .stalled: "the content did not arrive in time; it may not be uploaded yet"
     case .damaged(let reason), .missing(let reason):
       "the content in the backend is damaged: \(reason)"
@@ -58,26 +61,27 @@ package protocol FetchTicket: Sendable {
 /// Brings the content of placeholders. The sync engine does it; the composition root injects it,
 /// so that the file system does not know the engine.
 package protocol ContentFetching: Sendable {
-  /// Makes the bytes of `range` of the inode's remote content local.
+  /// Makes the bytes of `range` of the inode's remote content local. `cause` is for what is told of it:
+  /// whether it may be is decided before (`DownloadGate`).
   ///
   /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of
   /// the caller's or of the engine's held, and never before `fetch` has returned.
   func fetch(
-    _ number: InodeNumber, range: Range<UInt64>,
+    _ number: InodeNumber, range: Range<UInt64>, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket
 
   /// Brings the whole content when nothing more urgent is to do. Returns at once; any number of
   /// inodes may be asked for, and only a few are fetched at a time.
-  func fetchInBackground(_ number: InodeNumber)
+  func fetchInBackground(_ number: InodeNumber, cause: DownloadCause)
 
   /// Gives up every download of the inode that no program waits for.
   func cancelBackgroundFetches(of number: InodeNumber)
 }
 
 extension ContentFetching {
-  package func fetchInBackground(_ number: InodeNumber) {
-    _ = fetch(number, range: 0..<UInt64.max) { _ in }
+  package func fetchInBackground(_ number: InodeNumber, cause: DownloadCause) {
+    _ = fetch(number, range: 0..<UInt64.max, cause: cause) { _ in }
   }
 
   package func cancelBackgroundFetches(of number: InodeNumber) {}
@@ -91,7 +95,7 @@ package protocol VersionFetching: Sendable {
   /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of the
   /// caller's or of the engine's held; perhaps before this has returned.
   func fetch(
-    _ version: VersionID, of number: InodeNumber, into file: OpenFile,
+    _ version: VersionID, of number: InodeNumber, into file: OpenFile, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket
 }
@@ -123,6 +127,17 @@ package struct TransferState: Hashable, Sendable {
 /// Tells of transfers without touching the network.
 package protocol TransferReporting: Sendable {
   func transfer(of number: InodeNumber) -> TransferState
+}
+
+/// What the account may take in its backend, and what of it is left; bytes.
+package struct AllottedSpace: Hashable, Sendable {
+  package let limit: UInt64
+  package let left: UInt64
+
+  package init(limit: UInt64, left: UInt64) {
+    self.limit = limit
+    self.left = left
+  }
 }
 
 /// Makes the kernel forget what is no longer so. The mount driver does it.

@@ -27,4 +27,6 @@ package struct ItemStatus: Hashable, Sendable, Codable {
   package var version: String
   package var itemIdentifier: String
   package var container: String
+  /// Of a directory: the name of its own policy.
+  package var policy: String?
 }

@@ -31,14 +31,20 @@ package final class AccountSession: Sendable {
   package let account: RemoteAccount
   package let stack: BackendStack
   package let offline: OfflineSwitch
+  package let quota: QuotaKeeper
+  private let network: NetworkWeather
   /// Of all its containers: a claim may be of items of several.
   package let claims = ClaimTable()
+  /// What the contents of all its containers may take of the local disk.
+  package let space: LocalSpace
   /// Of the daemon: who listens goes on when another account is signed in.
   private let events: EventHub
+  private let downloads: DownloadGate
+  private let downloadLog: DownloadLog
   private let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
-  private let logger: Logger
+  let logger: Logger
   private let turn = Lock(())
   private let containers = Lock(Containers())
   private let connectionState = Lock(Connection())
@@ -46,8 +52,9 @@ package final class AccountSession: Sendable {
 
   package init(
     stored: StoredAccount, device: StoredDevice, account: RemoteAccount, stack: BackendStack,
-    offline: OfflineSwitch, state: StateDirectory, configuration: Configuration,
-    events: EventHub,
+    offline: OfflineSwitch, network: NetworkWeather, state: StateDirectory,
+    configuration: Configuration, events: EventHub, downloads: DownloadGate,
+    downloadLog: DownloadLog,
     logs: @escaping @Sendable (String) -> Logger
   ) throws(ControlError) {
     guard let id = device.id else {
@@ -59,11 +66,20 @@ package final class AccountSession: Sendable {
     self.account = account
     self.stack = stack
     self.offline = offline
+    self.network = network
     self.state = state
     self.configuration = configuration
     self.events = events
+    self.downloads = downloads
+    self.downloadLog = downloadLog
     self.logs = logs
+    quota = QuotaKeeper(path: state.quota, account: Hex.encode(account.identity))
     logger = logs("account")
+    let spaceLogger = logs("space")
+    let meter = stack.metered
+    space = LocalSpace(
+      limits: configuration.space, directory: state.path,
+      sentBytes: { meter.traffic.bytesUploaded }, log: { spaceLogger.debug("\($0)") })
   }
 
   package var connection: Connection { connectionState.withLock { $0 } }
@@ -96,6 +112,7 @@ package final class AccountSession: Sendable {
   /// Closes all containers; their mounts are gone already.
   package func stop() {
     greeter.withLock { $0?.cancel() }
+    for session in sessions { space.remove(session.id) }
     turn.withLock { _ in
       let open = containers.withLock { containers in
         defer { containers.open = [:] }
@@ -107,16 +124,20 @@ package final class AccountSession: Sendable {
         }
       }
     }
+    space.stop()
   }
 
-  /// Registers the device once, and again until it worked.
+  /// Registers the device, again until it worked; then keeps up with the account's quota.
   private func greet() async {
     var wait = Duration.seconds(1)
     while !Task.isCancelled {
-      if !offline.isOffline {
+      if !stack.reachability.isReachable {
+        // No traffic, and no more to tell: it is asked for as soon as it is back.
+        wait = .seconds(1)
+      } else if !offline.isOffline {
         do throws(RemoteError) {
           try await connect()
-          return
+          return await keepQuota()
         } catch {
           let text = error.description
           if connectionState.withLock({ $0.error }) != text {
@@ -132,9 +153,16 @@ package final class AccountSession: Sendable {
 
   /// Registers the device and learns of the others.
   package func connect() async throws(RemoteError) {
-    let time = Timestamp(nanoseconds: SystemClock().nanoseconds())
-    try await account.register(DeviceRecord(id: deviceID, name: device.name, lastSeen: time))
+    try await register()
     _ = try await devices()
+  }
+
+  func register() async throws(RemoteError) {
+    let time = Timestamp(nanoseconds: SystemClock().nanoseconds())
+    let usage = usage()
+    try await account.register(
+      DeviceRecord(id: deviceID, name: device.name, lastSeen: time, usage: usage))
+    quota.told(usage)
   }
 
   package func devices() async throws(RemoteError) -> [DeviceRecord] {
@@ -145,6 +173,15 @@ package final class AccountSession: Sendable {
       for device in devices { state.names[device.id] = device.name }
     }
     return devices
+  }
+
+  /// What the engine asks of the network.
+  private var weather: LinkWeather {
+    let (offline, network, stack) = (offline, network, stack)
+    return LinkWeather(
+      isOffline: { offline.isOffline }, outage: { stack.reachability.outage?.reason },
+      wanted: { stack.reachability.wanted() }, isMetered: { network.isMetered },
+      isHoldingDownloads: { stack.limits.down.isHolding || stack.parallel.waiting > 0 })
   }
 
   // MARK: Containers
@@ -164,13 +201,15 @@ package final class AccountSession: Sendable {
           }
           try directory.make(incarnation)
         }
-        let offline = offline
         let session = try ContainerSession(
-          directory, account: account, device: deviceID, isOffline: { offline.isOffline },
+          directory, account: account, device: deviceID, weather: weather,
           policy: configuration.contentPolicy, settings: configuration.syncSettings,
           packages: configuration.packageTypes, claims: claims, events: events,
+          allotment: quota.allotment, downloads: downloads, downloadLog: downloadLog,
           logger: logs(id.description))
+        session.join(space, in: directory, isOffline: { [offline] in offline.isOffline })
         try Blocking.run { await session.start() }
+        quota.opened(id)
         containers.withLock { containers in
           containers.open[id] = session
           containers.failures[id] = nil
@@ -187,7 +226,9 @@ package final class AccountSession: Sendable {
   package func close(_ id: ContainerID) throws(ControlError) {
     try turn.withLock { _ throws(ControlError) in
       let session = containers.withLock { $0.open.removeValue(forKey: id) }
+      space.remove(id)
       if let session { try Blocking.run { await session.close() } }
+      quota.closed(id)
       containers.withLock { $0.failures[id] = nil }
     }
   }

@@ -12,11 +12,16 @@ package struct StoredAccount: Codable, Equatable, Sendable {
   package var secret: String
   /// The account's `format` object in hexadecimal: with it the account opens without its backend.
   package var format: String
+  /// Of a bucket: the access keys, and what else the environment said of it at the sign-in.
+  package var environment: [String: String]?
 
-  package init(backend: String, secret: String, format: String) {
+  package init(
+    backend: String, secret: String, format: String, environment: [String: String]? = nil
+  ) {
     self.backend = backend
     self.secret = secret
     self.format = format
+    self.environment = environment
   }
 
   /// Names the account's containers while it is signed out; tells accounts apart that have been at

@@ -1,4 +1,5 @@
 package import ControlProtocol
+package import Coordination
 internal import Glibc
 internal import Platform
 internal import SystemPackage
@@ -17,8 +18,15 @@ internal import Yams
 ///       deletionMinimum: 100             # so many go without asking
 ///     trash:
 ///       days: 30                         # how long what was removed can be brought back
+///     hydration:
+///       defaults: true                   # indexers, thumbnailers and virus scanners download nothing
+///       rules:                           # see docs/hydration.md
+///         - {executable: "/opt/scan/*", action: deny, error: EAGAIN}
 ///     packages:
 ///       extensions: [draw, -app]         # further package types; with a dash, what is none
+///     space:
+///       limit: 20GB                      # or 30%: the most that contents take of the local disk
+///       minimumFree: 5GB                 # or 10%: what stays free of it
 ///     compaction:
 ///       minutes: 10                      # how often it is looked whether something is due
 ///       segments: 2000                   # of the log beyond a snapshot, after which another is written
@@ -27,6 +35,10 @@ internal import Yams
 ///       packs: 1                         # 0: packs that nothing uses stay in the backend
 ///       keepDays: 7                      # for which the log before a snapshot stays
 ///       graceDays: 7                     # from when a pack is condemned until it is removed
+///     network:
+///       uploadLimit: 2MB/s               # or off; `ubiquityfs limit`
+///       downloadLimit: 10MB/s
+///       metered: auto                    # or yes, no: whether bytes cost money; `ubiquityfs metered`
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?
@@ -36,8 +48,11 @@ package struct Configuration: Equatable, Sendable {
   package var deletionMinimum: Int?
   package var keepRemovedDays: Int?
   package var packageExtensions: [String] = []
+  package var space = SpaceLimits()
   /// By key, as they are in the file.
   package var compaction: [String: Double] = [:]
+  package var hydration = HydrationSettings()
+  package var network = NetworkConfiguration()
 
   package init() {}
 
@@ -170,6 +185,11 @@ package struct Configuration: Equatable, Sendable {
             return text
           }
         }
+      case "hydration":
+        do throws(HydrationSettings.Invalid) {
+          result.hydration = try HydrationSettings(value)
+        } catch { throw wrong(error.reason) }
+      case "space": result.space = try parseSpace(value, path: path)
       case "compaction":
         guard let inner = value.mapping else { throw wrong("`compaction` has no keys in it") }
         for (key, value) in inner {
@@ -184,11 +204,14 @@ package struct Configuration: Equatable, Sendable {
           }
           result.compaction[name] = number
         }
+      case "network":
+        try result.network.read(value, wrong)
       default:
         throw wrong(
           "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
-            + "sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions and those of "
-            + "compaction")
+            + "sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions, "
+            + "hydration.defaults, hydration.rules, space.limit, space.minimumFree and those of "
+            + "compaction and network")
       }
     }
     return result

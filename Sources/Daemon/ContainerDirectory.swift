@@ -4,8 +4,8 @@ package import Model
 internal import Platform
 internal import SystemPackage
 
-/// What a device keeps of a container: `containers/ID`, with `container.json`, `catalog.sqlite` and
-/// `content/` in it.
+/// What a device keeps of a container: `containers/ID`, with `container.json`, `catalog.sqlite`,
+/// `content/` and, where there is a budget of space, `uses` in it.
 package struct ContainerDirectory: Sendable {
   private struct Description: Codable {
     var incarnation: String
@@ -21,6 +21,8 @@ package struct ContainerDirectory: Sendable {
 
   package var catalog: String { path + "/catalog.sqlite" }
   package var content: String { path + "/content" }
+  /// When files were last used.
+  package var uses: String { path + "/uses" }
   private var description: String { path + "/container.json" }
 
   package var exists: Bool { Files.exists(description) }

@@ -34,8 +34,9 @@ package final class ContainerSession: Sendable {
   /// Opens what the directory holds. Nothing of it is changed if the catalog is damaged.
   package init(
     _ directory: ContainerDirectory, account: RemoteAccount, device: Model.DeviceID,
-    isOffline: @escaping @Sendable () -> Bool, policy: ContentPolicy, settings: SyncSettings,
-    packages: PackageTypes, claims: ClaimTable, events: EventHub, logger: Logger
+    weather: LinkWeather, policy: ContentPolicy, settings: SyncSettings,
+    packages: PackageTypes, claims: ClaimTable, events: EventHub, allotment: Allotment,
+    downloads: DownloadGate, downloadLog: DownloadLog, logger: Logger
   ) throws(ControlError) {
     let incarnation = try directory.incarnation()
     do {
@@ -54,12 +55,16 @@ package final class ContainerSession: Sendable {
     self.logger = logger
     coordinator = ContainerCoordinator(
       container: id, catalog: catalog, content: content, packages: packages, claims: claims,
-      events: events)
+      events: events, downloads: downloads)
     let remote = account.container(id, incarnation: incarnation)
-    let link = RemoteLink(isOffline: isOffline) { () async throws(RemoteError) in remote }
+    let link = RemoteLink(weather) { () async throws(RemoteError) in remote }
     sync = ContainerSync(
       coordinator: coordinator, link: link, device: device, policy: policy, settings: settings,
-      logger: logger)
+      allotment: allotment, logger: logger)
+    coordinator.setDownloadObserver(
+      DownloadRecorder(log: downloadLog, coordinator: coordinator) { [weak self] in
+        self?.mountpoint
+      })
   }
 
   /// Puts right what a daemon that was killed left behind, and sweeps content that no row names.
@@ -75,10 +80,34 @@ package final class ContainerSession: Sendable {
       logger.notice(
         "the daemon ended without closing; \(repaired.count) files were looked at again")
     }
+    // What contents take is exact from here on: what no crash can have changed is as its row says.
+    let wrong = try catalog.recount(all: catalog.endedUncleanly) { key throws(Errno) in
+      try content.found(key)?.blocks
+    }
+    if wrong > 0 { logger.debug("the space of \(wrong) files was counted anew") }
     for key in try catalog.unneededContent(among: try content.keys()) { try content.remove(key) }
   }
 
   package func start() async { await sync.start() }
+
+  /// Becomes part of what shares a budget of local space.
+  package func join(
+    _ space: LocalSpace, in directory: ContainerDirectory,
+    isOffline: @escaping @Sendable () -> Bool
+  ) {
+    var uses: UseTimes?
+    if space.hasBudget {
+      do throws(Errno) { uses = try UseTimes(path: directory.uses) } catch {
+        logger.warning(
+          "\(directory.uses) cannot be used, so evictions go by files' own times: \(error)")
+      }
+    }
+    coordinator.setSpace(space, uses: uses)
+    let sync = sync
+    space.add(
+      LocalSpace.Member(
+        coordinator, canSend: { !isOffline() && sync.canSend }, sendNow: { sync.trigger() }))
+  }
 
   /// Stops and closes the catalog. The session, which has no mount any more, is of no use after it.
   package func close() async {

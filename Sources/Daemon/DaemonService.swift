@@ -19,6 +19,7 @@ package final class DaemonService: Sendable {
   let store: AccountStore
   let configuration: Configuration
   let offline: OfflineSwitch
+  let network: NetworkWeather
   let logs: @Sendable (String) -> Logger
   let logger: Logger
   let turn = Lock(())
@@ -28,6 +29,9 @@ package final class DaemonService: Sendable {
   let newcomers = Newcomers()
   let identityListeners = IdentityListeners()
   let queries = QueryRegistry()
+  /// Of the daemon: what was registered with it holds for every account.
+  let downloads: DownloadGate
+  let downloadLog: DownloadLog
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
@@ -44,6 +48,9 @@ package final class DaemonService: Sendable {
     self.logs = logs
     logger = logs("daemon")
     offline = OfflineSwitch(isOffline: state.isOffline)
+    downloads = DownloadGate(rules: configuration.hydration.allRules)
+    downloadLog = DownloadLog(path: state.downloadLog)
+    network = NetworkWeather(state, configuration.network)
   }
 
   // MARK: Life
@@ -51,6 +58,7 @@ package final class DaemonService: Sendable {
   /// Opens the account that is signed in. An account that cannot be opened is said so in `status`.
   package func start() {
     snapshots.sweep()
+    startNetwork()
     do throws(ControlError) {
       guard let stored = try store.account() else {
         accountError.withLock { $0 = nil }
@@ -62,7 +70,9 @@ package final class DaemonService: Sendable {
         throw ControlError(.failed, "\(state.device) is missing; sign out and in again")
       }
       let address = try BackendAddress(stored.backend)
-      let stack = BackendStack(address, offline: offline)
+      let stack = BackendStack(
+        address, environment: stored.environment ?? [:], offline: offline, limits: network.limits,
+        changed: tellReachability)
       let account: RemoteAccount
       do throws(RemoteError) {
         guard let format = Hex.decode(Array(stored.format.utf8)) else {
@@ -86,7 +96,8 @@ package final class DaemonService: Sendable {
   ) throws(ControlError) {
     let session = try AccountSession(
       stored: stored, device: device, account: account, stack: stack, offline: offline,
-      state: state, configuration: configuration, events: events, logs: logs)
+      network: network, state: state, configuration: configuration, events: events,
+      downloads: downloads, downloadLog: downloadLog, logs: logs)
     try state.setIdentity(Hex.encode(account.identity))
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
@@ -96,11 +107,13 @@ package final class DaemonService: Sendable {
 
   /// Unmounts everything, whatever uses it, and closes what is open. Nothing written is lost.
   package func stop() {
+    network.stop()
     turn.withLock { _ in
       guard let session = current.withLock({ $0 }) else { return }
       for container in session.sessions { container.unmountAnyway() }
       session.stop()
     }
+    downloadLog.write()
   }
 
   /// The account; one that could not be opened is tried again, for what was wrong may be put right.
@@ -130,7 +143,11 @@ package final class DaemonService: Sendable {
     -> SignInAnswer
   {
     try turn.withLock { _ throws(ControlError) in
-      let signIn = SignIn(state: state, store: store, offline: offline)
+      let signIn = SignIn(state: state, store: store, offline: offline) { address, environment in
+        BackendStack(
+          address, environment: environment, offline: self.offline, limits: self.network.limits,
+          changed: self.tellReachability)
+      }
       if let stored = try store.account() {
         let address = try signIn.address(request)
         guard request.backend == nil || address.description == stored.backend else {
@@ -138,6 +155,7 @@ package final class DaemonService: Sendable {
             .busy,
             "signed in to \(stored.backend) already; run `ubiquityfs account sign-out` first")
         }
+        try renew(stored, request)
         let device = try store.device()
         return SignInAnswer(
           backend: stored.backend, device: device?.name ?? "",
@@ -146,11 +164,29 @@ package final class DaemonService: Sendable {
       let done = try signIn.run(request, connection)
       try unpark(done.stored)
       try begin(done.stored, done.device, done.account, done.stack)
+      // Before anything is sent from here.
+      if let session = account {
+        _ = try? connection.wait {
+          try await withDeadline(.seconds(5)) { try await session.readQuota() }
+        }
+      }
       logger.info("signed in to \(done.stored.backend) as \(done.device.name)")
       return SignInAnswer(
         backend: done.stored.backend, device: done.device.name,
         deviceIdentifier: done.device.identifier, isNewAccount: done.isNew, wasSignedIn: false)
     }
+  }
+
+  /// Access keys that are given anew take the place of the old ones.
+  private func renew(_ stored: StoredAccount, _ request: SignInRequest) throws(ControlError) {
+    guard stored.environment != nil, let given = request.environment, !given.isEmpty,
+      request.backend != nil, given != stored.environment
+    else { return }
+    var stored = stored
+    stored.environment = given
+    try store.save(stored)
+    account?.stack.late.use(given)
+    for session in account?.sessions ?? [] { session.sync.trigger() }
   }
 
   /// Brings back what was kept of the account when it was signed out.
@@ -183,6 +219,7 @@ package final class DaemonService: Sendable {
         throw ControlError(.failed, "\(state.containers) cannot be put aside: \(error)")
       }
       try store.forgetAccount()
+      try? Files.remove(state.quota)
       try? state.setIdentity(nil)
       current.withLock { $0 = nil }
       accountError.withLock { $0 = nil }
@@ -249,6 +286,8 @@ package final class DaemonService: Sendable {
     try state.setOffline(value)
     offline.set(offline: value)
     logger.info("offline mode is \(value ? "on" : "off")")
-    if !value { for session in account?.sessions ?? [] { session.sync.trigger() } }
+    guard !value else { return }
+    account?.stack.reachability.hint()
+    for session in account?.sessions ?? [] { session.sync.trigger() }
   }
 }

@@ -31,7 +31,7 @@ extension ControlError {
     case let error as FetchFailure:
       let status: ExitStatus =
         switch error {
-        case .offline: .offline
+        case .offline, .unreachable: .offline
         case .stalled: .timedOut
         case .notFound, .neverSent: .notFound
         default: .failed
@@ -40,7 +40,7 @@ extension ControlError {
     case let error as SyncFailure:
       let status: ExitStatus =
         switch error {
-        case .offline: .offline
+        case .offline, .unreachable: .offline
         case .timedOut: .timedOut
         case .held: .busy
         default: .failed
@@ -52,6 +52,8 @@ extension ControlError {
         self.init(.notFound, "there is no such version; see `ubiquityfs versions list`")
       case .offline:
         self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
+      case .unreachable(let reason):
+        self.init(.offline, StoreError.unreachable(reason).description)
       case .isCurrent:
         self.init(
           .usage,
@@ -65,6 +67,8 @@ extension ControlError {
         self.init(.notFound, "nothing like that was removed; see `ubiquityfs trash list`")
       case .offline:
         self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
+      case .unreachable(let reason):
+        self.init(.offline, StoreError.unreachable(reason).description)
       case .failed(let text): self.init(.failed, text)
       }
     case let error as MountError:
@@ -94,6 +98,9 @@ extension ControlError {
   }
 
   private static func status(of error: StoreError) -> ExitStatus {
-    error == .offline ? .offline : .failed
+    switch error {
+    case .offline, .unreachable: .offline
+    default: .failed
+    }
   }
 }

@@ -132,6 +132,7 @@ extension DaemonService {
         Finding("backend", .warning, "offline mode is on; the backend was not looked at"))
     } else {
       do throws(ControlError) {
+        try lookForBackend(account, connection)
         try connection.wait {
           try await withDeadline(.seconds(10)) {
             let stored = try await account.stack.store.get("format", range: nil)

@@ -159,7 +159,9 @@ extension DaemonService {
       wanted.map { ClaimAccess($0.item.path, $0.mode) }, by: claimant,
       for: presenter
     ) { id, result in
-      pending.ended(id, result) { paths in self.given(id, paths, wanted, member, pending) }
+      pending.ended(id, result) { paths in
+        self.given(id, paths, wanted, member, pending, for: connection.peer?.process ?? 0)
+      }
     }
     table.looked()
     pending.began(id)
@@ -168,7 +170,7 @@ extension DaemonService {
   /// A reader gets the content too, unless it wants names and attributes alone.
   private func given(
     _ id: ClaimID, _ paths: [ClaimPath], _ wanted: [Wanted], _ member: ConnectionParties.Member,
-    _ pending: PendingClaim
+    _ pending: PendingClaim, for process: Int32
   ) {
     var found: [(names: [ItemName], path: PathBytes)] = []
     var fetched: [(session: ContainerSession, number: InodeNumber, size: UInt64)] = []
@@ -195,8 +197,22 @@ extension DaemonService {
     let table = member.table
     pending.work = Task.detached {
       do {
+        let permission = await self.downloads.permission(ofThread: process)
+        let cause = permission.cause(.claim)
+        let mayDownload = permission.refusal(of: .claim) == nil
         for file in downloads {
-          try await Self.fetch(file.number, size: file.size, in: file.session)
+          if mayDownload {
+            try await Self.fetch(file.number, size: file.size, for: cause, in: file.session)
+          } else {
+            file.session.coordinator.noteDenied(file.number, for: cause)
+          }
+        }
+        // Who only reads is told by its reads.
+        if isCopied, !mayDownload, !downloads.isEmpty {
+          throw ControlError(
+            .notPermitted,
+            "not all of it is on this device, and nothing is downloaded for this program: "
+              + (permission.rule ?? "it has ended"))
         }
         guard isCopied else {
           pending.give(.success(answer))

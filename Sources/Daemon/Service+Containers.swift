@@ -23,7 +23,7 @@ extension DaemonService {
 
   /// Under `turn`: throws when the account was signed out while `turn` was waited for. What is done
   /// with it then would end up in the directories of the account that is signed in now.
-  private func checkIsCurrent(_ session: AccountSession) throws(ControlError) {
+  func checkIsCurrent(_ session: AccountSession) throws(ControlError) {
     guard account === session else {
       throw ControlError(.failed, "the account was signed out meanwhile; nothing was done")
     }
@@ -44,6 +44,7 @@ extension DaemonService {
     var ids = Set(session.sessions.map(\.id))
     if !offline.isOffline {
       do throws(ControlError) {
+        try lookForBackend(session, connection)
         ids.formUnion(try connection.wait { try await session.account.containers() })
       } catch {
         // What is here can be told without the backend.
@@ -83,6 +84,12 @@ extension DaemonService {
       try connection.wait { try await session.account.deleteContainer(id) }
       try session.remove(id)
       logger.info("deleted \(id)")
+      // What it took is free again, and other devices tell of it for a while yet.
+      if session.quota.limit != nil {
+        _ = try? connection.wait {
+          try await withDeadline(.seconds(3)) { try await session.readUsage() }
+        }
+      }
     }
   }
 
@@ -112,8 +119,9 @@ extension DaemonService {
         isPolicyGiven
         ? ContentPolicy(rawValue: options.policy.rawValue) ?? .onDemand
         : configuration.contentPolicy
-      try connection.wait { await session.sync.setPolicy(policy) }
       try session.mount(at: mountpoint, options)
+      // What it brings is told of by paths, so there have to be some.
+      try connection.wait { await session.sync.setPolicy(policy) }
       return (session, notice)
     }
     firstSync(session)
@@ -155,6 +163,7 @@ extension DaemonService {
         "\(id) is not on this device yet, and offline mode is on: "
           + "turn it off with `ubiquityfs offline off`")
     }
+    try lookForBackend(account, connection)
     let made = try create(id, account, connection)
     return (try account.open(id, incarnation: made.incarnation), notice)
   }

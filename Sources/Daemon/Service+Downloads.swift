@@ -8,12 +8,14 @@ internal import SystemPackage
 extension DaemonService {
   func download(_ request: DownloadRequest, _ connection: ClientConnection) throws(ControlError) {
     let found = try find(request.items)
+    // It was asked for, so that no rule is looked at.
+    let cause = DownloadCause(.command, by: requester(connection))
     var wanted: [Download] = []
     for item in found {
       try doing(item, "cannot be looked at") { () throws(Errno) in
         func want(_ inode: Catalog.Inode) {
           guard inode.kind == .file, inode.content == .remote else { return }
-          wanted.append(Download(session: item.session, inode: inode))
+          wanted.append(Download(session: item.session, inode: inode, cause: cause))
         }
         want(item.inode)
         guard item.inode.kind == .directory else { return }
@@ -28,10 +30,11 @@ extension DaemonService {
           + "device, and offline mode is on: turn it off with "
           + "`ubiquityfs offline off`")
     }
+    try lookForBackend(requireAccount(), connection)
     guard request.waits else {
       for item in found {
         try doing(item, "cannot be downloaded") { () throws(Errno) in
-          try item.session.coordinator.startDownload(item.inode.number)
+          try item.session.coordinator.startDownload(item.inode.number, cause: cause)
         }
       }
       return
@@ -44,6 +47,7 @@ extension DaemonService {
   private struct Download: Sendable {
     let session: ContainerSession
     let inode: Catalog.Inode
+    let cause: DownloadCause
 
     /// Bytes of it that are here.
     var present: UInt64 {
@@ -52,19 +56,20 @@ extension DaemonService {
     }
 
     func run() async throws {
-      try await DaemonService.fetch(inode.number, size: inode.size, in: session)
+      try await DaemonService.fetch(inode.number, size: inode.size, for: cause, in: session)
     }
   }
 
   /// Brings the whole content of a file. Ends with the task.
-  static func fetch(_ number: InodeNumber, size: UInt64, in session: ContainerSession) async throws
-  {
+  static func fetch(
+    _ number: InodeNumber, size: UInt64, for cause: DownloadCause, in session: ContainerSession
+  ) async throws {
     guard let fetcher = session.coordinator.fetcher else { throw FetchFailure.offline }
     let ticket = Lock<(any FetchTicket)?>(nil)
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation {
         (continuation: CheckedContinuation<Void, any Error>) in
-        let made = fetcher.fetch(number, range: 0..<size) { result in
+        let made = fetcher.fetch(number, range: 0..<size, cause: cause) { result in
           continuation.resume(with: result.mapError { $0 })
         }
         ticket.withLock { $0 = made }

@@ -70,7 +70,7 @@ extension DaemonService {
       percentUploaded: status.percentUploaded, downloadingError: status.downloadingError,
       uploadingError: status.uploadingError,
       version: status.version.isEmpty ? nil : status.version,
-      itemIdentifier: status.itemIdentifier, container: status.container)
+      itemIdentifier: status.itemIdentifier, container: status.container, policy: status.policy)
   }
 
   // MARK: Evicting, pinning
@@ -146,11 +146,13 @@ extension DaemonService {
     }
   }
 
-  func pin(_ request: PinRequest) throws(ControlError) {
+  func pin(_ request: PinRequest, _ connection: ClientConnection) throws(ControlError) {
+    let requester = requester(connection)
     for item in try find(request.items) {
       try doing(item, "cannot be \(request.pinned ? "pinned" : "unpinned")") {
         () throws(Errno) in
-        try item.session.coordinator.setPinned(item.inode.number, request.pinned)
+        try item.session.coordinator.setPinned(
+          item.inode.number, request.pinned, by: requester)
       }
     }
   }

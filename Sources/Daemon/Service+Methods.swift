@@ -16,6 +16,7 @@ extension DaemonService {
       try self.subscribe(request, connection, reply)
     }
     addQueryMethods(&table)
+    addStorageMethods(&table)
     return table
   }
 
@@ -76,6 +77,12 @@ extension DaemonService {
       try self.setOffline(request.offline)
       return Nothing()
     }
+    table.add(Methods.SetLimits.self) { request, _ throws(ControlError) in
+      try self.setLimits(request)
+    }
+    table.add(Methods.SetMetered.self) { request, _ throws(ControlError) in
+      try self.setMetered(request)
+    }
     table.add(Methods.Status.self) { _, connection throws(ControlError) in
       try self.status(connection)
     }
@@ -125,10 +132,19 @@ extension DaemonService {
       try self.download(request, connection)
       return Nothing()
     }
-    table.add(Methods.Pin.self) { request, _ throws(ControlError) in
-      try self.pin(request)
+    table.add(Methods.Pin.self) { request, connection throws(ControlError) in
+      try self.pin(request, connection)
       return Nothing()
     }
+    table.add(Methods.RegisterRun.self) { request, connection throws(ControlError) in
+      try self.registerRun(request, connection)
+      return Nothing()
+    }
+    table.add(Methods.WriteDownloads.self) { _, _ throws(ControlError) in
+      self.downloadLog.write()
+      return Nothing()
+    }
+    table.add(Methods.Policy.self) { request, _ throws(ControlError) in try self.policy(request) }
     table.add(Methods.ListVersions.self) { request, connection throws(ControlError) in
       try self.versions(request, connection)
     }

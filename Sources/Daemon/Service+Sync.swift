@@ -1,6 +1,7 @@
 internal import Backend
 internal import Catalog
 internal import ControlProtocol
+internal import Coordination
 internal import Model
 internal import SyncEngine
 
@@ -28,11 +29,19 @@ extension DaemonService {
       throw ControlError(
         .offline, "offline mode is on; turn it off with `ubiquityfs offline off`")
     }
+    try lookForBackend(account, connection)
     if let decision = request.deletions {
       for session in sessions { try decide(decision, session, connection) }
     }
     guard request.waits else {
-      for session in sessions { session.sync.trigger() }
+      for session in sessions {
+        guard network.isMetered else {
+          session.sync.trigger()
+          continue
+        }
+        let sync = session.sync
+        Task { await sync.sendNow() }
+      }
       return
     }
     if request.items.isEmpty, let failure = account.failures.sorted(by: { $0.key < $1.key }).first {
@@ -40,6 +49,12 @@ extension DaemonService {
     }
     let timeout = request.timeout.map { Duration.milliseconds(Int64($0 * 1000)) }
     let waited = sessions
+    if sessions.contains(where: { $0.sync.waitingForRoom.files > 0 }) {
+      // Somebody may have raised it on another device. Without an answer what is known here counts.
+      _ = try? connection.wait {
+        try await withDeadline(.seconds(3)) { try await account.readQuota() }
+      }
+    }
     try connection.wait { try await Self.wait(for: waited, timeout, connection) }
   }
 
@@ -128,6 +143,7 @@ extension DaemonService {
   func status(_ connection: ClientConnection) throws(ControlError) -> StatusReport {
     let session = account
     let sessions = session?.sessions ?? []
+    let space = session?.space.report()
     var containers: [ContainerReport] = []
     for container in sessions {
       let sync = container.sync
@@ -138,8 +154,13 @@ extension DaemonService {
           id: container.id.description, items: counts?.items ?? 0,
           localBytes: counts?.localBytes ?? 0, totalBytes: counts?.totalBytes ?? 0,
           pendingUploads: status.pendingUploads, pendingDownloads: status.pendingDownloads,
-          conflicts: status.conflicts, errors: status.errors,
-          transfers: status.transfers.prefix(100).compactMap { Self.report($0, container) }))
+          conflicts: status.conflicts,
+          errors: status.errors
+            + [space.flatMap { LocalSpace.complaint($0, of: container.id) }].compactMap(\.self),
+          transfers: status.transfers.prefix(100).compactMap { Self.report($0, container) },
+          traffic: session.map {
+            TrafficReport($0.stack.metered.traffic(under: "containers/\(container.incarnation)/"))
+          }))
     }
     for (id, failure) in session?.failures ?? [:] {
       containers.append(
@@ -147,18 +168,13 @@ extension DaemonService {
           id: id.description, items: 0, localBytes: 0, totalBytes: 0, pendingUploads: 0,
           pendingDownloads: 0, conflicts: 0, errors: [failure]))
     }
-    let traffic = session?.stack.metered.traffic
     return StatusReport(
       daemon: daemonReport, account: accountReport(), offline: offline.isOffline,
       mounts: sessions.compactMap { container in
         container.mountpoint.map { report(container, $0) }
       },
       containers: containers.sorted { $0.id < $1.id },
-      traffic: TrafficReport(
-        bytesUploaded: traffic?.bytesUploaded ?? 0,
-        bytesDownloaded: traffic?.bytesDownloaded ?? 0,
-        requests: TrafficReport.Requests(
-          get: traffic?.gets ?? 0, put: traffic?.puts ?? 0, list: traffic?.lists ?? 0,
-          delete: traffic?.deletes ?? 0)))
+      traffic: TrafficReport(session?.stack.metered.traffic ?? TrafficCounters()),
+      space: space.map(SpaceReport.init), network: networkReport(session))
   }
 }

@@ -1,4 +1,5 @@
 internal import ControlProtocol
+internal import Coordination
 internal import FoundationEssentials
 internal import Model
 internal import SyncEngine
@@ -71,8 +72,9 @@ extension DaemonService {
     let id = try version(request.version)
     let number = item.inode.number
     let sync = item.session.sync
+    let cause = DownloadCause(.command, by: requester(connection))
     try connection.wait {
-      try await sync.read(id, of: number) { bytes in
+      try await sync.read(id, of: number, cause: cause) { bytes in
         var rest = bytes[...]
         while !rest.isEmpty {
           let piece = rest.prefix(Self.pieceSize)

@@ -11,6 +11,7 @@ struct SignIn {
   let state: StateDirectory
   let store: AccountStore
   let offline: OfflineSwitch
+  let stack: @Sendable (BackendAddress, [String: String]) -> BackendStack
 
   struct Done: Sendable {
     let stored: StoredAccount
@@ -21,7 +22,10 @@ struct SignIn {
   }
 
   func address(_ request: SignInRequest) throws(ControlError) -> BackendAddress {
-    if let url = request.backend { return try BackendAddress(url) }
+    if let url = request.backend {
+      return try BackendAddress(
+        url, environment: ProcessEnvironment.all.merging(request.environment ?? [:]) { $1 })
+    }
     return BackendAddress(besideState: state.path)
   }
 
@@ -35,17 +39,19 @@ struct SignIn {
     if let name = request.deviceName, name.isEmpty || name.utf8.count > 255 {
       throw ControlError(.usage, "a device's name has 1 to 255 bytes")
     }
-    let given: AccountSecret?
+    let secretGiven: AccountSecret?
     do throws(RemoteError) {
-      given = try request.secret.map { text throws(RemoteError) in try AccountSecret(text) }
+      secretGiven = try request.secret.map { text throws(RemoteError) in try AccountSecret(text) }
     } catch {
       throw ControlError(.usage, "\(error)")
     }
-    let stack = BackendStack(address, offline: offline)
-    let (account, secret, isNew) = try open(address, stack, given, connection)
+    let given = address.path == nil ? request.environment ?? [:] : [:]
+    let stack = stack(address, given)
+    let (account, secret, isNew) = try open(address, stack, secretGiven, connection)
     let device = try name(request, account, connection)
     let stored = StoredAccount(
-      backend: address.description, secret: secret.text, format: Hex.encode(account.format))
+      backend: address.description, secret: secret.text, format: Hex.encode(account.format),
+      environment: given.isEmpty ? nil : given)
     try store.save(device)
     try store.save(stored)
     return Done(stored: stored, device: device, account: account, stack: stack, isNew: isNew)
@@ -55,9 +61,13 @@ struct SignIn {
     _ address: BackendAddress, _ stack: BackendStack, _ given: AccountSecret?,
     _ connection: ClientConnection
   ) throws(ControlError) -> (RemoteAccount, AccountSecret, Bool) {
-    do throws(StoreError) { try stack.late.make() } catch {
-      throw ControlError(
-        .failed, "the backend \(address) cannot be used: \(error)")
+    let made: Result<Void, StoreError> = try connection.wait {
+      do throws(StoreError) { return .success(try await stack.late.make()) } catch {
+        return .failure(error)
+      }
+    }
+    if case .failure(let error) = made {
+      throw ControlError(Self.status(error), "the backend \(address) cannot be used: \(error)")
     }
     let isThere = try connection.wait { try await RemoteAccount.exists(store: stack.store) }
     var secret = given
@@ -78,16 +88,24 @@ struct SignIn {
     return (account, secret, !isThere)
   }
 
+  private static func status(_ error: StoreError) -> ExitStatus {
+    switch error {
+    case .notPermitted: .notPermitted
+    default: .failed
+    }
+  }
+
   // MARK: The secret beside a directory
 
   private func keptSecret(_ address: BackendAddress) throws(ControlError) -> AccountSecret? {
+    guard let keyFile = address.keyFile else { return nil }
     do {
-      let file = try OpenFile.open(address.keyFile, flags: O_RDONLY | O_NOFOLLOW)
+      let file = try OpenFile.open(keyFile, flags: O_RDONLY | O_NOFOLLOW)
       let status = try file.status()
       guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
         throw ControlError(
           .notPermitted,
-          "\(address.keyFile) can be read or changed by others, or is another user's: pass the "
+          "\(keyFile) can be read or changed by others, or is another user's: pass the "
             + "secret with --secret-file")
       }
       let bytes = try file.read(count: min(Int(status.st_size), 4096), at: 0)
@@ -98,7 +116,7 @@ struct SignIn {
     } catch let error as ControlError {
       throw error
     } catch {
-      throw ControlError(.failed, "\(address.keyFile) cannot be used: \(error)")
+      throw ControlError(.failed, "\(keyFile) cannot be used: \(error)")
     }
   }
 
@@ -107,17 +125,18 @@ struct SignIn {
   private func keep(_ secret: AccountSecret, _ address: BackendAddress) throws(ControlError)
     -> AccountSecret
   {
-    let temporary = "\(address.keyFile).\(getpid())"
+    guard let keyFile = address.keyFile else { return secret }
+    let temporary = "\(keyFile).\(getpid())"
     do throws(Errno) {
       defer { try? Files.remove(temporary) }
       try Files.replace(temporary, with: Array("\(secret.text)\n".utf8))
-      _ = try retrying { link(temporary, address.keyFile) }
+      _ = try retrying { link(temporary, keyFile) }
       return secret
     } catch .fileExists {
       return try keptSecret(address) ?? secret
     } catch {
       throw ControlError(
-        .failed, "the new account's secret cannot be kept in \(address.keyFile): \(error)")
+        .failed, "the new account's secret cannot be kept in \(keyFile): \(error)")
     }
   }
 

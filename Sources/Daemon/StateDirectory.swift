@@ -8,10 +8,13 @@ internal import SystemPackage
 ///     control.sock           the control socket, 0600
 ///     daemon.lock            held by the daemon for as long as it lives; its process id inside
 ///     daemon.log             what the daemon logs; daemon.log.1 is the part before
+///     downloads.log          who caused which download; downloads.log.1 is the part before
 ///     device.json            the device's identity and name; stays when an account is signed out
 ///     account.json           backend, secret and keys of the account that is signed in, 0600
 ///     identity               tells the account that is signed in from others; no secret
+///     quota.json             what is known of the account's quota, and of what its containers take
 ///     offline                is there while the device is to stay off the backend
+///     network.json           limits and metered mode as they were set by command
 ///     containers/ID/         the catalog and the content files of a container
 ///     containers-ACCOUNT/    the same of an account that was signed out
 ///     mounts/ID/             where a program that asked for a container has it mounted
@@ -50,9 +53,11 @@ package struct StateDirectory: Sendable {
   }
 
   package var account: String { path + "/account.json" }
+  package var quota: String { path + "/quota.json" }
   package var device: String { path + "/device.json" }
   package var identity: String { path + "/" + IdentityReport.fileName }
   package var log: String { path + "/daemon.log" }
+  package var downloadLog: String { path + "/" + DownloadReport.fileName }
   package var containers: String { path + "/containers" }
   package func parkedContainers(account: String) -> String { containers + "-" + account }
 

@@ -35,14 +35,15 @@ extension ContainerFileSystem {
   }
 
   package func setAttribute(
-    _ name: [UInt8], _ value: [UInt8], mode: AttributeMode, of number: InodeNumber
+    _ name: [UInt8], _ value: [UInt8], mode: AttributeMode, of number: InodeNumber,
+    caller: Caller = Caller(user: 0, group: 0)
   ) throws(Errno) {
     guard value.count <= Self.longestAttributeValue else { throw Errno.argListTooLong }
     switch try space(name) {
     case .ubiquity(let name):
       let inode = try inode(number)
       guard let attribute = UbiquityAttribute(name: name) else { throw Errno.notSupported }
-      try attribute.write(value, to: inode, of: coordinator)
+      try attribute.write(value, to: inode, of: coordinator, caller: caller)
       try noteChanged(number)
       if attribute == .isPackage {
         coordinator.tell(.attributes, number)

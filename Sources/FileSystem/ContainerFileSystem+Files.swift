@@ -1,6 +1,6 @@
 package import Catalog
 internal import ContentStore
-internal import Coordination
+package import Coordination
 internal import Model
 package import Platform
 package import SystemPackage
@@ -186,7 +186,8 @@ extension ContainerFileSystem {
     // A new file's making is committed, it counts as changed and as open until its release, and what the
     // kernel wrote is read back from the file itself at a start after a crash: closing it has nothing
     // left to do. One that has a version becomes known to be changed when its close looks at it.
-    let isTold = isNew && backing != nil && !asks
+    // Where there is a budget, who writes more than is sent is to wait at the close.
+    let isTold = isNew && backing != nil && !asks && !coordinator.hasBudget
     return OpenResult(
       handle: handles.add(handle), keepsCache: keepsCache,
       needsFlush: handle.needsFlush && !isTold, backing: backing, asks: asks)
@@ -218,7 +219,11 @@ extension ContainerFileSystem {
         state.content = content
         return content
       }
-      if canWrite { content.beginWriting() }
+      if canWrite {
+        content.beginWriting()
+        coordinator.noteGrowing()
+      }
+      coordinator.noteUse(number)
       if !needsFlush { content.beginUnflushed() }
       return OpenFileHandle(
         number: number, content: content, canRead: canRead, canWrite: canWrite,
@@ -242,6 +247,19 @@ extension ContainerFileSystem {
     let open = try handles.get(handle)
     try open.content.look()
     try open.content.commitChanges()
+  }
+
+  /// After `flush` of a file that was open for writing, with what the program is to wait for before its
+  /// close returns: see `ContainerCoordinator.waitForRoom`.
+  package func waitForRoom(
+    _ handle: UInt64, _ completion: @escaping @Sendable () -> Void
+  ) -> SpaceTicket? {
+    guard coordinator.hasBudget, let open = try? handles.get(handle), open.canWrite,
+      open.content.hasChanged
+    else {
+      return nil
+    }
+    return coordinator.waitForRoom(completion)
   }
 
   /// A change of an inode's row, which closing the file has to find committed if it is open.
@@ -290,7 +308,10 @@ extension ContainerFileSystem {
     }
     // While it counts as open: what is told of it knows who wrote under which claim.
     if isChanged { coordinator.tell(.changed, file.number) }
+    coordinator.noteUse(file.number)
+    if file.canWrite { coordinator.noteStored() }
     coordinator.closed(file.number, forWriting: file.canWrite, by: file.process)
+    coordinator.noteEvictable()
     guard isLast, let inode = try? catalog.inode(file.number), inode.isOrphan else { return }
     becameOrphan(file.number)
   }
@@ -310,15 +331,19 @@ extension ContainerFileSystem {
   // MARK: Reading
 
   /// Where the bytes of a read are.
-  package func read(_ handle: UInt64, offset: UInt64, count: Int) throws(Errno)
-    -> Step<FileRange>
-  {
+  package func read(
+    _ handle: UInt64, offset: UInt64, count: Int, caller: Caller = Caller(user: 0, group: 0)
+  ) throws(Errno) -> Step<FileRange> {
     let open = try handles.get(handle)
     let range = offset..<(offset &+ UInt64(max(0, count)))
     guard range.upperBound >= offset else { throw Errno.invalidArgument }
     switch try open.content.bytes(for: range) {
     case .file(let file):
-      if let partial = open.content.partial() { readAhead(open, range, size: partial.size) }
+      if let partial = open.content.partial(),
+        let ahead = open.readAhead(after: range, size: partial.size, isMissing: false)
+      {
+        fetchAhead(ahead, of: open.number, for: caller)
+      }
       return .done(FileRange(file: file, offset: offset, count: count))
     case .nothing:
       return .done(FileRange(file: nil, offset: offset, count: 0))
@@ -327,15 +352,9 @@ extension ContainerFileSystem {
       guard !needed.isEmpty else {
         return .done(FileRange(file: nil, offset: offset, count: 0))
       }
-      readAhead(open, needed, size: size)
-      return .wait(ContentWait(number: open.number, range: needed))
+      let ahead = open.readAhead(after: needed, size: size, isMissing: true)
+      return .wait(ContentWait(number: open.number, range: needed, ahead: ahead, kind: .read))
     }
-  }
-
-  private func readAhead(_ open: OpenFileHandle, _ range: Range<UInt64>, size: UInt64) {
-    guard let ahead = open.readAhead(after: range, size: size) else { return }
-    // Nobody waits for it; when it fails, the read that needs it says so.
-    _ = coordinator.fetcher?.fetch(open.number, range: ahead) { _ in }
   }
 
   // MARK: Writing
@@ -376,7 +395,7 @@ extension ContainerFileSystem {
     caller: Caller
   ) throws(Errno) -> Step<Int> {
     let input: FileRange
-    switch try read(source, offset: offset, count: count) {
+    switch try read(source, offset: offset, count: count, caller: caller) {
     case .wait(let wait): return .wait(wait)
     case .done(let range): input = range
     }
@@ -406,16 +425,21 @@ extension ContainerFileSystem {
     case hole
   }
 
-  /// lseek(2) with SEEK_DATA or SEEK_HOLE; of a placeholder what is here is data.
-  package func seek(_ handle: UInt64, _ kind: SeekKind, from offset: UInt64) throws(Errno)
-    -> UInt64
-  {
+  /// lseek(2) with SEEK_DATA or SEEK_HOLE; of a placeholder what is here is data. Not for who copies: it
+  /// would make zeros of what is not here, and `mv` would then remove the only name of the rest.
+  package func seek(
+    _ handle: UInt64, _ kind: SeekKind, from offset: UInt64, caller: Caller? = nil
+  ) throws(Errno) -> UInt64 {
     let open = try handles.get(handle)
     try open.content.look()
     let inode = try inode(open.number)
     guard offset < inode.size else { throw Errno.noSuchAddressOrDevice }
+    let isLocal = try open.content.isLocal()
+    if !isLocal, let caller, HoleCopiers.contain(caller) {
+      return kind == .data ? offset : inode.size
+    }
     let found: UInt64?
-    if try open.content.isLocal() {
+    if isLocal {
       switch try open.content.bytes(for: offset..<offset) {
       case .file(let file):
         found =
@@ -444,6 +468,6 @@ extension ContainerFileSystem {
   }
 
   func whole(_ number: InodeNumber) throws(Errno) -> ContentWait {
-    ContentWait(number: number, range: 0..<(try inode(number).size))
+    ContentWait(number: number, range: 0..<(try inode(number).size), kind: .write)
   }
 }

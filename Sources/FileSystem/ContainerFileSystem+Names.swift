@@ -71,6 +71,8 @@ extension ContainerFileSystem {
       mode == .replace
       ? try prepareReplacement(name, in: parent, of: newName, in: newParent) : nil
     FaultPoint.reach("rename.before")
+    coordinator.beginMoving()
+    defer { coordinator.endMoving() }
     let outcome: RenameOutcome
     do throws(Errno) {
       outcome = try catalog.rename(
@@ -84,6 +86,10 @@ extension ContainerFileSystem {
       of: outcome.moved, from: (parent, name), to: (newParent, newName),
       replaced: outcome.replaced, isExchange: mode == .exchange)
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
+    if parent != newParent {
+      coordinator.noteArrival(of: outcome.moved)
+      if mode == .exchange, let other = outcome.replaced { coordinator.noteArrival(of: other) }
+    }
     coordinator.tellMove(from: name, in: parent, to: newName, in: newParent)
     if mode == .exchange {
       coordinator.tellMove(from: newName, in: newParent, to: name, in: parent)

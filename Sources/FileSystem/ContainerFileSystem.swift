@@ -113,26 +113,17 @@ package final class ContainerFileSystem: Sendable {
     try? catalog.commit(durable: true)
   }
 
-  // MARK: Fetching
-
-  /// Begins to bring what a call waits for; then the call is to be made again. `completion` gets nil
-  /// or the errno to answer, on any thread, after this has returned.
-  package func fetch(
-    _ wait: ContentWait, completion: @escaping @Sendable (Errno?) -> Void
-  ) throws(Errno) -> any FetchTicket {
-    guard let fetcher = coordinator.fetcher else { throw Errno.networkDown }
-    return fetcher.fetch(wait.number, range: wait.range) { result in
-      switch result {
-      case .success: completion(nil)
-      case .failure(let failure): completion(failure.errno)
-      }
-    }
-  }
-
   // MARK: The file system as a whole
 
-  /// Of the local disk, which is what bounds a container.
+  /// Of the account's allotment where there is one, else of the local disk. Source: CONTRACT, "The mount".
+  ///
+  /// What is available is what the local disk has room for as well: a program asks before it writes.
   package func statistics() throws(Errno) -> DiskStatistics {
-    try DiskStatistics.of(store.directory)
+    var disk = try DiskStatistics.of(store.directory)
+    guard let allotted = coordinator.allotted, disk.blockSize > 0 else { return disk }
+    disk.blocks = allotted.limit / disk.blockSize
+    disk.blocksFree = min(allotted.left / disk.blockSize, disk.blocks)
+    disk.blocksAvailable = min(disk.blocksFree, disk.blocksAvailable)
+    return disk
   }
 }

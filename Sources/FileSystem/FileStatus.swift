@@ -1,4 +1,5 @@
 package import Catalog
+internal import Coordination
 package import Model
 internal import Platform
 
@@ -119,4 +120,7 @@ package enum Step<Value: Sendable>: Sendable {
 package struct ContentWait: Sendable, Equatable {
   package let number: Catalog.InodeNumber
   package let range: Range<UInt64>
+  /// What is likely to be asked for next; nobody waits for it.
+  var ahead: Range<UInt64>?
+  let kind: DownloadCause.Kind
 }

@@ -244,6 +244,9 @@ final class OpenContent: Sendable {
 
   func beginWriting() { state.withLock { $0.writers += 1 } }
 
+  /// Since something last wrote to it and nothing did any more.
+  var hasChanged: Bool { state.withLock { $0.isToBeTold } }
+
   /// With the last handle that could write the descriptor goes, so that the sync engine can see
   /// whether anything else still writes to the file. Whether that ends a change.
   func endWriting() -> Bool {

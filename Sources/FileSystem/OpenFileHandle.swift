@@ -53,48 +53,8 @@ final class OpenFileHandle: Sendable {
     }
   }
 
-  /// What to fetch ahead now that `range` was asked for.
-  func readAhead(after range: Range<UInt64>, size: UInt64) -> Range<UInt64>? {
-    state.withLock { $0.readAhead.next(after: range, size: size) }
-  }
-}
-
-/// Finds out whether a handle is read in order, and how much to fetch ahead of it.
-///
-/// The first read of a handle asks for its own range alone; a file of which a program reads the
-/// header or one record costs no more than that. Only reads that go on where the last one ended make
-/// the window grow.
-struct ReadAhead {
-  static let smallestWindow: UInt64 = 512 << 10
-  static let largestWindow: UInt64 = 4 << 20
-
-  private var end: UInt64?
-  private var window: UInt64 = 0
-  private var fetched: UInt64 = 0
-
-  mutating func next(after range: Range<UInt64>, size: UInt64) -> Range<UInt64>? {
-    defer { end = max(range.upperBound, isNear(range) ? end ?? 0 : 0) }
-    guard let end, isNear(range) else {
-      window = 0
-      fetched = range.upperBound
-      return nil
-    }
-    // The same bytes again are no progress.
-    guard range.upperBound > end else { return nil }
-    window = min(max(window * 2, Self.smallestWindow), Self.largestWindow)
-    let start = max(fetched, range.upperBound)
-    let wanted = min(range.upperBound + window, size)
-    // Half a window is fetched at a time, so that requests stay large.
-    guard wanted > start, wanted - start >= window / 2 || wanted == size else { return nil }
-    fetched = wanted
-    return start..<wanted
-  }
-
-  /// The kernel sends the pieces of its own read-ahead side by side, so that one may overtake
-  /// another.
-  private func isNear(_ range: Range<UInt64>) -> Bool {
-    guard let end else { return false }
-    let length = UInt64(range.count)
-    return range.lowerBound <= end + length && range.upperBound + length >= end
+  /// What to fetch ahead now that `range` was asked for, and was not all here if `isMissing`.
+  func readAhead(after range: Range<UInt64>, size: UInt64, isMissing: Bool) -> Range<UInt64>? {
+    state.withLock { $0.readAhead.next(after: range, size: size, isMissing: isMissing) }
   }
 }

@@ -29,6 +29,7 @@ enum UbiquityAttribute: String, CaseIterable {
   case evict
   case download
   case pin
+  case policy
 
   init?(name: String) {
     guard name.hasPrefix(Self.prefix) else { return nil }
@@ -59,6 +60,7 @@ enum UbiquityAttribute: String, CaseIterable {
       case .itemIdentifier: status.itemIdentifier
       case .container: status.container
       case .status: Self.json(status)
+      case .policy: status.policy
       case .evict, .download, .pin: nil
       }
     return text.map { Array($0.utf8) }
@@ -79,18 +81,28 @@ enum UbiquityAttribute: String, CaseIterable {
     allCases.filter { $0.value(of: status) != nil }
   }
 
-  func write(_ value: [UInt8], to inode: Inode, of coordinator: ContainerCoordinator)
-    throws(Errno)
-  {
+  func write(
+    _ value: [UInt8], to inode: Inode, of coordinator: ContainerCoordinator, caller: Caller
+  ) throws(Errno) {
+    // To write it is to ask for it, so that no rule is looked at.
+    var requester: Requester? { coordinator.downloads.requester(ofThread: caller.process) }
     switch self {
     case .evict:
       guard try Self.flag(value) else { throw Errno.invalidArgument }
       try coordinator.evict(inode.number)
     case .download:
       guard try Self.flag(value) else { throw Errno.invalidArgument }
-      try coordinator.startDownload(inode.number)
+      try coordinator.startDownload(
+        inode.number, cause: DownloadCause(.attribute, by: requester))
     case .pin:
-      try coordinator.setPinned(inode.number, try Self.flag(value))
+      try coordinator.setPinned(inode.number, try Self.flag(value), by: requester)
+    case .policy:
+      guard inode.kind == .directory else { throw Errno.notDirectory }
+      let name = value.last == 0x0A ? value.dropLast() : value[...]
+      guard let policy = DownloadPolicy(rawValue: String(decoding: name, as: UTF8.self)) else {
+        throw Errno.invalidArgument
+      }
+      try coordinator.setPolicy(inode.number, policy)
     case .isPackage:
       let isPackage = try Self.flag(value)
       guard inode.kind == .directory else { throw Errno.notDirectory }

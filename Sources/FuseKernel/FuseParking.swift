@@ -11,6 +11,7 @@ package class FuseParkedRequest: @unchecked Sendable {
   private struct State: @unchecked Sendable {
     var request: OpaquePointer?
     var isInterrupted = false
+    var answer = EINTR
     var cancel: (@Sendable () -> Void)?
   }
 
@@ -42,6 +43,9 @@ package class FuseParkedRequest: @unchecked Sendable {
     if isTooLate { cancel() }
   }
 
+  /// Who gives up is told that it is done: of what has happened already and is only waited for.
+  package func succeedWhenInterrupted() { state.withLock { $0.answer = 0 } }
+
   /// The request, for the first who asks; `body` answers it.
   func claim(_ body: (OpaquePointer) -> Void) -> Bool {
     let request = state.withLock { state in
@@ -59,11 +63,11 @@ package class FuseParkedRequest: @unchecked Sendable {
 
   /// On the interrupt thread, or at the end of the session.
   func interrupt() {
-    let cancel = state.withLock { state in
+    let (cancel, answer) = state.withLock { state in
       state.isInterrupted = true
-      return state.cancel
+      return (state.cancel, state.answer)
     }
-    if claim({ fuse_reply_err($0, EINTR) }) { cancel?() }
+    if claim({ fuse_reply_err($0, answer) }) { cancel?() }
   }
 }
 

@@ -1,4 +1,5 @@
 internal import Catalog
+internal import Coordination
 internal import FileSystem
 internal import FuseKernel
 internal import Glibc
@@ -27,6 +28,14 @@ extension RequestHandler {
     parent: UInt64, name: [UInt8], mode: UInt32, flags: Int32,
     reply: consuming FuseReply<CreateAnswer>
   ) {
+    createNow(
+      parent: parent, name: name, mode: mode, flags: flags, mayMakeRoom: true, reply: reply)
+  }
+
+  private func createNow(
+    parent: UInt64, name: [UInt8], mode: UInt32, flags: Int32, mayMakeRoom: Bool,
+    reply: consuming FuseReply<CreateAnswer>
+  ) {
     let openMode = Self.mode(flags)
     let status: FileStatus
     let result: OpenResult
@@ -35,7 +44,11 @@ extension RequestHandler {
         name, in: InodeNumber(parent), permissions: UInt16(mode & 0o7777), openMode,
         caller: Caller(reply.caller))
     } catch {
-      return reply.fail(error)
+      guard error == .noSpace, mayMakeRoom else { return reply.fail(error) }
+      return reply.afterRoom(0, on: fileSystem) { reply in
+        self.createNow(
+          parent: parent, name: name, mode: mode, flags: flags, mayMakeRoom: false, reply: reply)
+      }
     }
     if !reply.created(newEntry(status), Self.opened(result)) {
       fileSystem.release(result.handle)
@@ -89,13 +102,18 @@ extension RequestHandler {
     parked.onInterrupt { coordinator.claims.release(claim) }
   }
 
-  private func openNow(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
+  private func openNow(
+    node: UInt64, flags: Int32, mayMakeRoom: Bool = true, reply: consuming FuseReply<OpenAnswer>
+  ) {
     let mode = Self.mode(flags)
     let result: OpenResult
     do throws(Errno) {
       result = try fileSystem.open(InodeNumber(node), mode, caller: Caller(reply.caller))
     } catch {
-      return reply.fail(error)
+      guard error == .noSpace, mayMakeRoom else { return reply.fail(error) }
+      return reply.afterRoom(0, on: fileSystem) { reply in
+        self.openNow(node: node, flags: flags, mayMakeRoom: false, reply: reply)
+      }
     }
     if !reply.opened(Self.opened(result)) { fileSystem.release(result.handle) }
   }
@@ -105,8 +123,11 @@ extension RequestHandler {
     reply: consuming FuseReply<DataAnswer>
   ) {
     let fileSystem = fileSystem
+    let caller = Caller(reply.caller)
     reply.answer(
-      by: { () throws(Errno) in try fileSystem.read(handle, offset: offset, count: count) },
+      by: { () throws(Errno) in
+        try fileSystem.read(handle, offset: offset, count: count, caller: caller)
+      },
       on: fileSystem,
       with: { reply, range in
         guard let file = range.file, range.count > 0 else { return reply.bytes([]) }
@@ -121,21 +142,29 @@ extension RequestHandler {
     reply: consuming FuseReply<WriteAnswer>
   ) {
     let caller = Caller(reply.caller)
-    let written: Int?
+    var written: Int?
+    var needsRoom = false
     do throws(Errno) {
       switch try fileSystem.prepareWrite(handle, caller: caller) {
       case .done(let file):
         written = try data.copy(to: file.descriptor, at: offset)
         try fileSystem.noteWritten(handle, to: file)
       case .wait:
-        written = nil
+        break
       }
     } catch {
-      return reply.fail(error)
+      guard error == .noSpace else { return reply.fail(error) }
+      // Nothing of it was written: what was is told as a short write.
+      needsRoom = true
     }
     if let written { return reply.written(written) }
     let bytes: [UInt8]
     do throws(Errno) { bytes = try data.bytes() } catch { return reply.fail(error) }
+    if needsRoom {
+      return reply.afterRoom(bytes.count, on: fileSystem) { reply in
+        self.writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
+      }
+    }
     writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
   }
 
@@ -161,7 +190,37 @@ extension RequestHandler {
   func flush(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
     if handle == EchoStage.handle { return reply.done() }
     do throws(Errno) { try fileSystem.flush(handle) } catch { return reply.fail(error) }
-    reply.done()
+    guard fileSystem.coordinator.hasBudget else { return reply.done() }
+    waitForRoom(handle, reply: reply)
+  }
+
+  /// The close of a file that was written returns when the budget has room for what it holds. It has
+  /// been closed in any case: a signal ends the waiting, and nothing is refused. The kernel holds no lock
+  /// meanwhile, and no other file waits.
+  private func waitForRoom(_ handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
+    let parking = Lock(ClosePark())
+    let ticket = fileSystem.waitForRoom(handle) {
+      let parked = parking.withLock { state in
+        state.isOver = true
+        return state.parked
+      }
+      parked?.resume { $0.done() }
+    }
+    guard let ticket else { return reply.done() }
+    let parked = reply.park()
+    parked.succeedWhenInterrupted()
+    let isOver = parking.withLock { state in
+      state.parked = parked
+      return state.isOver
+    }
+    // Resuming a second time does nothing.
+    if isOver { parked.resume { $0.done() } }
+    parked.onInterrupt { ticket.cancel() }
+  }
+
+  private struct ClosePark {
+    var parked: FuseParked<EmptyAnswer>?
+    var isOver = false
   }
 
   func release(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
@@ -203,8 +262,35 @@ extension RequestHandler {
     default: return reply.fail(.invalidArgument)
     }
     guard offset >= 0 else { return reply.fail(.noSuchAddressOrDevice) }
+    let offset = UInt64(offset)
+    let caller = Caller(reply.caller)
+    guard case .data = kind, (try? fileSystem.passesMissing(handle, from: offset)) == true else {
+      return seekNow(handle, kind, offset, caller, reply)
+    }
+    let parked = reply.park()
+    do throws(Errno) {
+      try fileSystem.permit(handle, to: caller) { refusal in
+        parked.resume { reply in
+          if let refusal {
+            reply.fail(refusal)
+          } else {
+            self.seekNow(handle, kind, offset, caller, reply)
+          }
+        }
+      }
+    } catch {
+      parked.resume { $0.fail(error) }
+    }
+  }
+
+  private func seekNow(
+    _ handle: UInt64, _ kind: ContainerFileSystem.SeekKind, _ offset: UInt64, _ caller: Caller,
+    _ reply: consuming FuseReply<SeekAnswer>
+  ) {
     let found: UInt64
-    do throws(Errno) { found = try fileSystem.seek(handle, kind, from: UInt64(offset)) } catch {
+    do throws(Errno) {
+      found = try fileSystem.seek(handle, kind, from: offset, caller: caller)
+    } catch {
       return reply.fail(error)
     }
     reply.offset(found)

@@ -152,7 +152,8 @@ extension RequestHandler: FuseHandler {
     let mode: AttributeMode =
       flags & 1 != 0 ? .create : flags & 2 != 0 ? .replace : .createOrReplace
     do throws(Errno) {
-      try fileSystem.setAttribute(name, value, mode: mode, of: InodeNumber(node))
+      try fileSystem.setAttribute(
+        name, value, mode: mode, of: InodeNumber(node), caller: Caller(reply.caller))
     } catch {
       return reply.fail(error)
     }

@@ -171,8 +171,9 @@ extension VersionsHandler {
     } catch {
       return reply.fail(error)
     }
+    let caller = Caller(reply.caller)
     let parked = reply.park()
-    let ticket = versions.open(wait) { [self] result in
+    let ticket = versions.open(wait, for: caller) { [self] result in
       let isAnswered = parked.resume { reply in
         switch result {
         case .success(let handle): opened(handle, reply)

@@ -10,13 +10,20 @@ extension FuseReply {
     by call: @escaping @Sendable () throws(Errno) -> Step<Value>,
     on fileSystem: ContainerFileSystem,
     with respond: @escaping @Sendable (consuming FuseReply<Answer>, Value) -> Void,
-    attempts: Int = 16
+    attempts: Int = 16, mayMakeRoom: Bool = true
   ) {
     let step: Step<Value>
     do throws(Errno) {
       step = try call()
     } catch {
-      fail(error)
+      guard error == .noSpace, mayMakeRoom else {
+        fail(error)
+        return
+      }
+      afterRoom(0, on: fileSystem) { reply in
+        reply.answer(
+          by: call, on: fileSystem, with: respond, attempts: attempts, mayMakeRoom: false)
+      }
       return
     }
     switch step {
@@ -28,14 +35,17 @@ extension FuseReply {
         fail(.ioError)
         return
       }
+      let caller = Caller(self.caller)
       let parked = park()
       do throws(Errno) {
-        let ticket = try fileSystem.fetch(wait) { failure in
+        let ticket = try fileSystem.fetch(wait, for: caller) { failure in
           parked.resume { reply in
             if let failure {
               reply.fail(failure)
             } else {
-              reply.answer(by: call, on: fileSystem, with: respond, attempts: attempts - 1)
+              reply.answer(
+                by: call, on: fileSystem, with: respond, attempts: attempts - 1,
+                mayMakeRoom: mayMakeRoom)
             }
           }
         }
@@ -44,5 +54,20 @@ extension FuseReply {
         parked.resume { $0.fail(error) }
       }
     }
+  }
+
+  /// The local disk is full: what can be evicted makes room, and then the call is made again. ENOSPC
+  /// where nothing could be. The reply waits aside, since an eviction waits for the disk.
+  consuming func afterRoom(
+    _ bytes: Int, on fileSystem: ContainerFileSystem,
+    _ retry: @escaping @Sendable (consuming FuseReply<Answer>) -> Void
+  ) {
+    let parked = park()
+    let isAsked = fileSystem.coordinator.makeRoom(for: UInt64(max(0, bytes))) { isFreed in
+      parked.resume { reply in
+        if isFreed { retry(reply) } else { reply.fail(.noSpace) }
+      }
+    }
+    if !isAsked { parked.resume { $0.fail(.noSpace) } }
   }
 }

@@ -3,10 +3,10 @@ package import SystemPackage
 
 /// What `statvfs(3)` tells of a file system. Counts of blocks are of `blockSize`.
 package struct DiskStatistics: Hashable, Sendable {
-  package let blockSize: UInt64
-  package let blocks: UInt64
-  package let blocksFree: UInt64
-  package let blocksAvailable: UInt64
+  package var blockSize: UInt64
+  package var blocks: UInt64
+  package var blocksFree: UInt64
+  package var blocksAvailable: UInt64
   package let files: UInt64
   package let filesFree: UInt64
 

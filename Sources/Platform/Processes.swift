@@ -10,10 +10,10 @@ package enum Processes {
   }
 
   /// The process, its parent and so on, as far as it can be seen. A thread stands for its process.
-  package static func lineage(of process: Int32) -> [Int32] {
+  package static func lineage(of process: Int32, limit: Int = 64) -> [Int32] {
     var result: [Int32] = []
     var current = process
-    while current > 0, result.count < 64 {
+    while current > 0, result.count < limit {
       guard let status = status(of: current) else { break }
       result.append(status.group)
       current = status.parent

@@ -48,6 +48,13 @@ extension DeviceRecord {
     wire.id = Data(id.bytes)
     wire.name = name
     wire.lastSeen = lastSeen.nanoseconds
+    wire.usage = usage.sorted { $0.incarnation < $1.incarnation }.map { usage in
+      var wire = WireContainerUsage()
+      wire.incarnation = Data(usage.incarnation.bytes)
+      wire.sequence = usage.sequence
+      wire.bytes = usage.bytes
+      return wire
+    }
     return Wire.encode(wire)
   }
 
@@ -58,7 +65,29 @@ extension DeviceRecord {
     }
     self.init(
       id: try Wire.identifier(wire.id, "a device"), name: wire.name,
-      lastSeen: Timestamp(nanoseconds: wire.lastSeen))
+      lastSeen: Timestamp(nanoseconds: wire.lastSeen),
+      usage: try wire.usage.map { usage throws(RecordError) in
+        ContainerUsage(
+          incarnation: try Wire.identifier(usage.incarnation, "a container's incarnation"),
+          sequence: usage.sequence, bytes: usage.bytes)
+      })
+  }
+}
+
+extension AccountQuota {
+  package func encoded() -> [UInt8] {
+    var wire = WireAccountQuota()
+    if let limit { wire.limit = limit }
+    wire.time = time.nanoseconds
+    wire.device = Data(device.bytes)
+    return Wire.encode(wire)
+  }
+
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    let wire = try Wire.decode(WireAccountQuota.self, bytes)
+    self.init(
+      limit: wire.hasLimit ? wire.limit : nil, time: Timestamp(nanoseconds: wire.time),
+      device: try Wire.identifier(wire.device, "the device that set the quota"))
   }
 }
 

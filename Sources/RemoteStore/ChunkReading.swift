@@ -11,8 +11,9 @@ private struct ChunkSpan: Sendable {
 
 extension RemoteContainer {
   private static var largestGap: UInt64 { 64 << 10 }
-  private static var largestSpan: UInt64 { 4 << 20 }
-  private static var parallelSpans: Int { 4 }
+  private static var largestSpan: UInt64 { 8 << 20 }
+  /// At most; the store lets through what is worth it.
+  private static var parallelSpans: Int { 8 }
 
   /// The plain bytes of chunks, in the order asked for, each verified by its seal, its length and
   /// its name. Chunks that are near each other in a pack come with one request.

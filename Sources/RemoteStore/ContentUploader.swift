@@ -13,7 +13,7 @@ extension RemoteContainer {
 
 /// Sends the contents of files, each chunk once, in packs that files share.
 ///
-/// Several files may be added at the same time. At most about 50 MiB are in memory, and 8 MiB more
+/// Several files may be added at the same time. At most about 70 MiB are in memory, and 8 MiB more
 /// for each further file at the same time. After a pack failed to be stored, every call fails with
 /// the same error: what was added is not in the backend, and the uploader is to be thrown away.
 package actor ContentUploader {
@@ -29,7 +29,8 @@ package actor ContentUploader {
   private var nextSending = 0
   private var failure: RemoteError?
 
-  private static let parallelPuts = 2
+  /// At most; the store lets through what is worth it. Each is a pack in memory.
+  private static let parallelPuts = 4
   /// Files up to this may be added many at once.
   package static let smallFile = UInt64(Chunker.whole)
   /// What is added at once is together at most this long.

@@ -5,6 +5,8 @@ enum ObjectName {
   static let format = "format"
   static let names = "names/"
   static let devices = "devices/"
+  static let account = "account/"
+  static let quota = account + "quota"
 
   static func name(_ code: [UInt8]) -> String { names + Hex.encode(code) }
 
@@ -68,6 +70,7 @@ struct ObjectHeader {
   static let format = ObjectHeader("UBQF")
   static let name = ObjectHeader("UBQN")
   static let device = ObjectHeader("UBQD")
+  static let quota = ObjectHeader("UBQA")
   static let segment = ObjectHeader("UBQL")
   static let pack = ObjectHeader("UBQP")
   static let snapshotPart = ObjectHeader("UBQS")

@@ -79,7 +79,7 @@ package final class RemoteAccount: Sendable {
   }
 
   /// An object that is known to be small; nil where there is none.
-  private static func small(_ object: String, in store: any ObjectStore)
+  static func small(_ object: String, in store: any ObjectStore)
     async throws(RemoteError) -> [UInt8]?
   {
     let limit = UInt64(RemoteLimits.smallObject)
@@ -101,12 +101,19 @@ package final class RemoteAccount: Sendable {
 
   /// The account's containers, by name.
   package func containers() async throws(RemoteError) -> [ContainerID] {
-    var result: [ContainerID] = []
+    try await incarnations().map(\.id)
+  }
+
+  /// The same, each with what its objects are named by.
+  package func incarnations() async throws(RemoteError) -> [(
+    id: ContainerID, incarnation: IncarnationID
+  )] {
+    var result: [(id: ContainerID, incarnation: IncarnationID)] = []
     for object in try await store.allKeys(ObjectName.names) {
       // One that is deleted between listing and reading is no container.
-      if let info = try await info(object) { result.append(info.id) }
+      if let info = try await info(object) { result.append((info.id, info.incarnation)) }
     }
-    return result.sorted()
+    return result.sorted { $0.id < $1.id }
   }
 
   /// The container, or nil when the account has none of that name. Asks the backend once or twice.
@@ -225,13 +232,13 @@ package final class RemoteAccount: Sendable {
 
   // MARK: -
 
-  private static func associated(_ label: String, _ identity: [UInt8]) -> AssociatedData {
+  static func associated(_ label: String, _ identity: [UInt8]) -> AssociatedData {
     var result = AssociatedData(label)
     result.append(identity)
     return result
   }
 
-  private func open(
+  func open(
     _ stored: [UInt8], _ header: ObjectHeader, _ associated: AssociatedData, _ object: String
   ) throws(RemoteError) -> [UInt8] {
     let body = try header.body(of: stored, object: object)

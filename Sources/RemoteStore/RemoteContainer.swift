@@ -30,7 +30,8 @@ package final class RemoteContainer: Sendable {
   /// `segments` gives so many at a time, if there are.
   package static let batchSegments = 64
   private static let batchBytes = 64 << 20
-  private static let parallelGets = 4
+  /// At most; the store lets through what is worth it.
+  private static let parallelGets = 8
 
   init(id: ContainerID, incarnation: IncarnationID, store: any ObjectStore, keys: AccountKeys) {
     self.id = id
@@ -109,6 +110,9 @@ package final class RemoteContainer: Sendable {
 
   /// Hints that the log may have grown.
   package func news() -> AsyncStream<Void> { store.news(prefix: ObjectName.log(incarnation)) }
+
+  /// Whether `news` are found by looking at the log, so that nobody else need do it.
+  package var looksForNews: Bool { store.looksForNews }
 
   func hasBegun() async throws(RemoteError) -> Bool {
     let store = store

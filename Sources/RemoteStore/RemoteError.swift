@@ -59,8 +59,8 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   /// Whether the same call may succeed later without anything being repaired.
   package var isTransient: Bool {
     switch self {
-    case .store(.offline), .store(.unavailable), .store(.cancelled), .changedWhileReading,
-      .cancelled:
+    case .store(.offline), .store(.unavailable), .store(.unreachable), .store(.busy),
+      .store(.cancelled), .changedWhileReading, .cancelled:
       true
     default: false
     }

@@ -9,7 +9,7 @@ internal import SystemPackage
 struct AccountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "account", abstract: "Sign in and out; what a further device needs.",
-    subcommands: [SignIn.self, Status.self, SignOut.self, Devices.self, Secret.self])
+    subcommands: [SignIn.self, Status.self, SignOut.self, Devices.self, Secret.self, Quota.self])
 
   @OptionGroup var options: GlobalOptions
 
@@ -26,7 +26,9 @@ struct AccountCommand: ParsableCommand {
         """)
 
     @Option(
-      help: ArgumentHelp("Where the data lives: file:///DIRECTORY.", valueName: "url"))
+      help: ArgumentHelp(
+        "Where the data lives: file:///DIRECTORY, or s3://BUCKET/PREFIX?endpoint=URL.",
+        valueName: "url"))
     var backend: String?
 
     @Option(
@@ -44,9 +46,12 @@ struct AccountCommand: ParsableCommand {
     func run() throws {
       let secret = try secretFile.map { try Self.secret(in: $0) }
       let client = try options.connect()
+      let isBucket = backend?.lowercased().hasPrefix("s3:") ?? false
       let answer = try client.call(
         Methods.SignIn.self,
-        SignInRequest(backend: backend, deviceName: deviceName, secret: secret))
+        SignInRequest(
+          backend: backend, deviceName: deviceName, secret: secret,
+          environment: isBucket ? Self.environment : nil))
       if options.json { return try Terminal.printJSON(answer) }
       if answer.wasSignedIn {
         options.say("Already signed in to \(answer.backend) as \(answer.device).")
@@ -55,6 +60,11 @@ struct AccountCommand: ParsableCommand {
           "Signed in to \(answer.backend) as \(answer.device)"
             + (answer.isNewAccount ? "; the account is new." : "."))
       }
+    }
+
+    private static var environment: [String: String] {
+      let names = Set(SignInRequest.environmentNames)
+      return GlobalOptions.environment.filter { names.contains($0.key) }
     }
 
     /// The first line; the newline at its end is not part of the secret.

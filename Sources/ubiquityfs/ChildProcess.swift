@@ -43,20 +43,40 @@ enum ChildProcess {
     posix_spawnattr_setsigdefault(&attributes, &defaults)
     posix_spawnattr_setflags(
       &attributes, Int16(Int32(POSIX_SPAWN_SETSIGMASK) | Int32(POSIX_SPAWN_SETSIGDEF)))
-    // As they were given: Swift repairs what is not UTF-8.
-    var words = command.map { word in
-      (RawArguments.path(word).bytes + [0]).withUnsafeBytes {
-        $0.bindMemory(to: CChar.self).baseAddress.flatMap { strdup($0) }
-      }
-    }
-    words.append(nil)
+    let words = words(command)
     defer { for word in words { free(word) } }
     var child: pid_t = 0
     let code = posix_spawnp(&child, command[0], nil, &attributes, words, environ)
-    guard code == 0 else {
-      Terminal.error("ubiquityfs: \(command[0]): \(String(cString: strerror(code)))\n")
-      Glibc.exit(code == ENOENT ? 127 : 126)
-    }
+    guard code == 0 else { fail(command, code) }
     return child
+  }
+
+  /// As they were given: Swift repairs what is not UTF-8.
+  private static func words(_ command: [String]) -> [UnsafeMutablePointer<CChar>?] {
+    command.map { word in
+      (RawArguments.path(word).bytes + [0]).withUnsafeBytes {
+        $0.bindMemory(to: CChar.self).baseAddress.flatMap { strdup($0) }
+      }
+    } + [nil]
+  }
+
+  private static func fail(_ command: [String], _ code: Int32) -> Never {
+    Terminal.error("ubiquityfs: \(command[0]): \(String(cString: strerror(code)))\n")
+    Glibc.exit(code == ENOENT ? 127 : 126)
+  }
+
+  /// Makes this process ignore SIGPIPE; whether it did before.
+  static let ignoredPipe: Bool = {
+    let before = signal(SIGPIPE, SIG_IGN)
+    return unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+  }()
+
+  /// Becomes the command: its number, its terminal, its signals and its end are this process's. Fails as
+  /// `env` and `nice` do.
+  static func become(_ command: [String]) -> Never {
+    let words = words(command)
+    if !ignoredPipe { signal(SIGPIPE, SIG_DFL) }
+    if let program = words[0] { execvp(program, words) }
+    fail(command, errno)
   }
 }

@@ -100,22 +100,7 @@ struct CoordinateCommand: ParsableCommand {
     }
   }
 
-  /// What stands behind `--` of the command line that is being run. The parser has no two lists
-  /// beside each other, so it is taken off before it parses.
-  @TaskLocal static var command: [String] = []
-
-  /// A command line of `coordinate` in two: what is parsed, and the command behind `--`.
-  static func split(_ arguments: [String]) -> (parsed: [String], command: [String]) {
-    guard arguments.contains(configuration.commandName ?? ""),
-      arguments.first(where: { UbiquityCommand.names.contains($0) }) == configuration.commandName,
-      let end = arguments.firstIndex(of: "--")
-    else { return (arguments, []) }
-    return (Array(arguments[..<end]), Array(arguments[(end + 1)...]))
-  }
-
-  private static func check() throws {
-    guard !command.isEmpty else { throw ValidationError("Say what to run after “--”.") }
-  }
+  private static func check() throws { try CommandTail.check() }
 
   /// By which a `coordinate` finds that it runs within another.
   private static let variable = "UBIQUITYFS_CLAIM"
@@ -131,7 +116,7 @@ struct CoordinateCommand: ParsableCommand {
       Methods.Claim.self,
       ClaimRequest(accesses: accesses, purpose: purpose, timeout: waiting.limit))
     setenv(variable, purpose, 1)
-    let status = try ChildProcess.run(command)
+    let status = try ChildProcess.run(CommandTail.command)
     do throws(ControlError) {
       _ = try client.call(Methods.ReleaseClaim.self, ReleaseRequest(claim: given.claim))
     } catch {

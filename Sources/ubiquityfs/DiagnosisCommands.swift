@@ -9,9 +9,15 @@ internal import SystemPackage
 struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log", abstract: "Show what the daemon logged.",
-    discussion: "Works while no daemon runs, too.")
+    discussion: """
+      Works while no daemon runs, too.
+
+      With --downloads, a line for what each program or other reason had downloaded of a file, and for \
+      what was denied: TIME fetched BYTES PATH, or TIME denied PATH, then the cause and who it was.
+      """)
 
   @Flag(name: [.long, .customShort("f")], help: "Go on showing what is logged.") var follow = false
+  @Flag(help: "Show what was downloaded, and who caused it.") var downloads = false
   @Option(
     name: [.long, .customShort("n")],
     help: ArgumentHelp("How many lines to start with.", valueName: "n"))
@@ -30,6 +36,7 @@ struct LogCommand: ParsableCommand {
   }
 
   func run() throws {
+    if downloads { return try DownloadLines(options: options, lines: lines).show(follow: follow) }
     let path = try options.stateDirectory() + "/daemon.log"
     var tail = LogTail(path: path)
     for line in try tail.start(lines: lines, mayBeMissing: follow) { try show(line) }
@@ -58,7 +65,7 @@ struct LogCommand: ParsableCommand {
 }
 
 /// Reads the end of a log file and what comes after it, over its rotation.
-private struct LogTail {
+struct LogTail {
   private let path: String
   private var file: OpenFile?
   private var position: UInt64 = 0

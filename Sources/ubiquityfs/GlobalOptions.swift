@@ -3,6 +3,7 @@ internal import ControlProtocol
 internal import Daemon
 internal import DaemonClient
 internal import Glibc
+internal import Platform
 
 /// What every command takes.
 struct GlobalOptions: ParsableArguments {
@@ -19,17 +20,7 @@ struct GlobalOptions: ParsableArguments {
   @Flag(name: [.long, .customShort("q")], help: "Print nothing but results and errors.")
   var quiet = false
 
-  static var environment: [String: String] {
-    var result: [String: String] = [:]
-    var entry = environ
-    while let text = entry.pointee {
-      let parts = String(cString: text).split(
-        separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      if parts.count == 2 { result[String(parts[0])] = String(parts[1]) }
-      entry += 1
-    }
-    return result
-  }
+  static var environment: [String: String] { ProcessEnvironment.all }
 
   func stateDirectory() throws -> String {
     let environment = Self.environment

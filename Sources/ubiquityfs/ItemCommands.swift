@@ -50,8 +50,24 @@ struct StatusCommand: ParsableCommand {
     rows.append([
       "Network",
       report.offline
-        ? "offline mode" : report.account.error.map { "not connected: \($0)" } ?? "online",
+        ? "offline mode"
+        : (report.network?.reason ?? report.account.error).map { reason in
+          report.network?.since.map { "not connected since \($0): \(reason)" }
+            ?? "not connected: \(reason)"
+        } ?? "online",
     ])
+    if let network = report.network {
+      if network.limits.uploadLimit != nil || network.limits.downloadLimit != nil {
+        rows.append([
+          "",
+          "limits: up \(LimitCommand.text(network.limits.uploadLimit)), down "
+            + LimitCommand.text(network.limits.downloadLimit),
+        ])
+      }
+      if network.metered.isMetered {
+        rows.append(["", "metered: \(network.metered.reason ?? "")"])
+      }
+    }
     for mount in report.mounts {
       rows.append(["Mount", "\(mount.container) at \(mount.mountpoint)"])
       rows.append([
@@ -75,12 +91,29 @@ struct StatusCommand: ParsableCommand {
         rows.append(["", "\(transfer.direction)\(share) \(transfer.path)"])
       }
     }
+    if let space = report.space { rows.append(["Space", Self.told(space)]) }
     rows.append([
       "Traffic",
       "\(Terminal.size(report.traffic.bytesUploaded)) up, "
         + "\(Terminal.size(report.traffic.bytesDownloaded)) down",
     ])
     return Terminal.table(rows)
+  }
+
+  private static func told(_ space: SpaceReport) -> String {
+    var text = "\(Terminal.size(space.used)) of contents"
+    if let limit = space.limit { text += ", of \(Terminal.size(limit)) at most" }
+    if let free = space.minimumFree {
+      text +=
+        ", \(Terminal.size(space.free)) free, of which \(Terminal.size(free)) are to stay free"
+    }
+    if let fixed = space.unevictable, fixed > 0 {
+      text += "; \(Terminal.size(fixed)) cannot be evicted now"
+    }
+    if space.evicted.files > 0 {
+      text += "; \(space.evicted.files) files of \(Terminal.size(space.evicted.bytes)) were evicted"
+    }
+    return text
   }
 
   private func items(_ client: ControlClient) throws -> String {

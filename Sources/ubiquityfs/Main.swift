@@ -18,8 +18,10 @@ struct UbiquityCommand: ParsableCommand {
     subcommands: [
       AccountCommand.self, ContainerCommand.self, MountCommand.self, UnmountCommand.self,
       StatusCommand.self, EvictCommand.self, DownloadCommand.self, PinCommand.self,
-      UnpinCommand.self, SyncCommand.self, OfflineCommand.self, VersionsCommand.self,
-      TrashCommand.self, CoordinateCommand.self, EventsCommand.self, QueryCommand.self,
+      UnpinCommand.self, PolicyCommand.self, SyncCommand.self, OfflineCommand.self,
+      LimitCommand.self, MeteredCommand.self, VersionsCommand.self, TrashCommand.self,
+      StorageCommand.self, CoordinateCommand.self, RunCommand.self, EventsCommand.self,
+      QueryCommand.self,
       LogCommand.self, DoctorCommand.self, FsckCommand.self, VersionCommand.self,
       DaemonCommand.self, CompletionCommand.self,
     ])
@@ -30,14 +32,14 @@ struct UbiquityCommand: ParsableCommand {
 
   static func main() {
     // A reader that goes away early, as in `| head`, ends a command by an error of its write.
-    signal(SIGPIPE, SIG_IGN)
+    _ = ChildProcess.ignoredPipe
     Glibc.exit(run(Array(CommandLine.arguments.dropFirst())))
   }
 
   /// Runs a command line; gives its exit status.
   static func run(_ arguments: [String]) -> Int32 {
-    let line = CoordinateCommand.split(arguments)
-    return CoordinateCommand.$command.withValue(line.command) { runParsed(line.parsed) }
+    let line = CommandTail.split(arguments)
+    return CommandTail.$command.withValue(line.command) { runParsed(line.parsed) }
   }
 
   private static func runParsed(_ arguments: [String]) -> Int32 {

@@ -21,6 +21,16 @@ enum Terminal {
     _ = bytes.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
   }
 
+  /// Somebody is there to be asked.
+  static var isInteractive: Bool { isatty(0) == 1 && isatty(2) == 1 }
+
+  /// Asks on the terminal. Only a yes is one.
+  static func asks(_ question: String) -> Bool {
+    error("\(question) [y/N] ")
+    let answer = readLine()?.lowercased().filter { !$0.isWhitespace }
+    return answer == "y" || answer == "yes"
+  }
+
   /// Writes to stdout; ends the command when nobody reads any more.
   static func write(_ bytes: [UInt8]) {
     var done = 0

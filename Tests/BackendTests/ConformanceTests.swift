@@ -17,8 +17,14 @@ import Testing
   }
 
   @Test(arguments: Conformance.cases.indices) func decorated(_ index: Int) async throws {
-    let store = RetryingStore(
-      GatedStore(MeteredStore(MemoryStore()), offline: OfflineSwitch()))
+    let meter = MeteredStore(MemoryStore())
+    let limits = BandwidthLimits(
+      up: BandwidthLimit(rate: 1 << 40), down: BandwidthLimit(rate: 1 << 40))
+    let store = GatedStore(
+      ReachableStore(
+        RetryingStore(PacedStore(ParallelStore(meter), limits: limits)),
+        Reachability(probe: meter)),
+      offline: OfflineSwitch())
     try await Conformance.cases[index].check(Conformance(one: store, other: store))
   }
 }

@@ -22,6 +22,32 @@ import Testing
     #expect(store.traffic.requests == 6)
   }
 
+  @Test func trafficIsCountedByContainer() async throws {
+    let meter = MeteredStore(
+      ScriptedStore(script: [.fail(.unavailable("x")), .fail(.busy("x", retryAfter: nil))]))
+    let store = RetryingStore(meter, retrying: { meter.retrying($0) }, sleep: { _ in })
+    _ = try await store.putIfAbsent("containers/a/log/1", [1, 2])
+    _ = try await store.putIfAbsent("containers/b/packs/1", [1, 2, 3])
+    _ = try await store.get("containers/b/packs/1", range: 0..<2)
+    _ = try await store.list(prefix: "containers/a/log/", after: nil, limit: 9)
+    try await store.replace("format", [1])
+    var a = TrafficCounters()
+    a.puts = 3
+    a.retries = 2
+    a.bytesUploaded = 6
+    a.lists = 1
+    #expect(meter.traffic(under: "containers/a/") == a)
+    var b = TrafficCounters()
+    b.puts = 1
+    b.bytesUploaded = 3
+    b.gets = 1
+    b.bytesDownloaded = 2
+    #expect(meter.traffic(under: "containers/b/") == b)
+    #expect(meter.traffic(under: "containers/c/") == TrafficCounters())
+    #expect(meter.traffic.requests == 7)
+    #expect(meter.traffic.retries == 2)
+  }
+
   @Test func offlineNothingGoesOut() async throws {
     let meter = MeteredStore(MemoryStore())
     let offline = OfflineSwitch(isOffline: true)
@@ -56,21 +82,34 @@ import Testing
     #expect(await news.next() != nil)
   }
 
+  @Test func offlineNobodyListensToTheStore() async throws {
+    let inner = ListenedStore()
+    let offline = OfflineSwitch()
+    let store = GatedStore(inner, offline: offline)
+    let news = store.news(prefix: "log/")
+    #expect(inner.listeners == 1)
+    offline.set(offline: true)
+    await until { inner.listeners == 0 }
+    offline.set(offline: false)
+    await until { inner.listeners == 1 }
+    _ = news
+  }
+
   @Test func unavailableIsTriedAgainWithGrowingPauses() async throws {
     let script = ScriptedStore(script: [.fail(.unavailable("x")), .fail(.unavailable("x")), .work])
     let pauses = Lock<[Duration]>([])
-    let store = RetryingStore(script) { pause in pauses.withLock { $0.append(pause) } }
+    let store = RetryingStore(script, sleep: { pause in pauses.withLock { $0.append(pause) } })
     _ = try await store.putIfAbsent("a", [1])
     let slept = pauses.withLock { $0 }
     #expect(slept.count == 2)
-    #expect(slept[0] >= .milliseconds(50) && slept[0] <= .milliseconds(100))
-    #expect(slept[1] >= .milliseconds(100) && slept[1] <= .milliseconds(200))
+    #expect(slept[0] >= .zero && slept[0] <= .milliseconds(100))
+    #expect(slept[1] >= .zero && slept[1] <= .milliseconds(200))
   }
 
   @Test func tryingEnds() async throws {
     let script = ScriptedStore(
       script: Array(repeating: .fail(.unavailable("x")), count: 4) + [.work])
-    let store = RetryingStore(script) { _ in }
+    let store = RetryingStore(script, sleep: { _ in })
     await #expect(throws: StoreError.unavailable("x")) { try await store.putIfAbsent("a", [1]) }
     #expect(try await store.putIfAbsent("a", [1]))
   }
@@ -80,76 +119,47 @@ import Testing
   ])
   func otherErrorsAreNotTriedAgain(_ error: StoreError) async throws {
     let script = ScriptedStore(script: [.fail(error), .work])
-    let store = RetryingStore(script) { _ in Issue.record("it slept") }
+    let store = RetryingStore(script, sleep: { _ in Issue.record("it slept") })
     await #expect(throws: error) { try await store.get("a") }
   }
 
   @Test func aCancelledPauseEndsTheCall() async throws {
     let script = ScriptedStore(script: [.fail(.unavailable("x")), .work])
-    let store = RetryingStore(script) { _ in throw CancellationError() }
+    let store = RetryingStore(script, sleep: { _ in throw CancellationError() })
     await #expect(throws: StoreError.cancelled) { try await store.get("a") }
   }
 }
 
-/// Does with each call what its script says, then works as memory does.
-private final class ScriptedStore: ObjectStore {
-  enum Step {
-    case work
-    case fail(StoreError)
-    /// Until the test ends, whether cancelled or not.
-    case hang
-  }
-
-  private let script: Lock<[Step]>
+/// Counts who listens to it.
+private final class ListenedStore: ObjectStore {
   private let memory = MemoryStore()
-  private let called = AsyncStream<Void>.makeStream()
+  private let count = Lock(0)
 
-  init(script: [Step]) { self.script = Lock(script.reversed()) }
+  var listeners: Int { count.withLock { $0 } }
+  var description: String { "listened" }
 
-  var description: String { "script" }
-
-  func waitForCall() async {
-    var calls = called.stream.makeAsyncIterator()
-    await calls.next()
-  }
-
-  private func step() async throws(StoreError) {
-    called.continuation.yield()
-    switch script.withLock({ $0.popLast() }) ?? .work {
-    case .work: return
-    case .fail(let error): throw error
-    case .hang:
-      let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
-      let waiting = Task.detached { for await _ in stream {} }
-      await waiting.value
-      continuation.finish()
-    }
+  func news(prefix: String) -> AsyncStream<Void> {
+    count.withLock { $0 += 1 }
+    let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+    continuation.onTermination = { [count] _ in count.withLock { $0 -= 1 } }
+    return stream
   }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    try await step()
-    return try await memory.get(key, range: range)
+    try await memory.get(key, range: range)
   }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    try await step()
-    return try await memory.putIfAbsent(key, bytes)
+    try await memory.putIfAbsent(key, bytes)
   }
 
   func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await step()
     try await memory.replace(key, bytes)
   }
 
   func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await step()
-    return try await memory.list(prefix: prefix, after: after, limit: limit)
+    try await memory.list(prefix: prefix, after: after, limit: limit)
   }
 
-  func delete(_ key: String) async throws(StoreError) {
-    try await step()
-    try await memory.delete(key)
-  }
-
-  func news(prefix: String) -> AsyncStream<Void> { memory.news(prefix: prefix) }
+  func delete(_ key: String) async throws(StoreError) { try await memory.delete(key) }
 }

@@ -13,3 +13,7 @@ final class TemporaryDirectory: Sendable {
 
   deinit { try? Files.removeTree(path) }
 }
+
+func write(_ text: String, to path: String) throws {
+  try Files.replace(path, with: Array(text.utf8))
+}

@@ -87,7 +87,7 @@ import Testing
     try queue.inDatabase { db in
       let new = [
         "removed", "sent", "pack", "snapshot", "peer", "stray", "staged_item", "staged_link",
-        "staged_chunk", "staged_removed", "staged_pack",
+        "staged_chunk", "staged_removed", "staged_pack", "sending",
       ]
       for table in new { try db.execute(sql: "DROP TABLE \(table)") }
       try db.execute(

@@ -144,6 +144,9 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
       #expect(try reader.catalog.position() == position)
       try log.fold(place..<120, into: reader)
       #expect(whole(try pages(reader.catalog)) == expected)
+      // What it takes of the allotment is kept up to date by folding, and by installing.
+      let allotted = expected.items.reduce(0) { $0 + $1.allottedBytes }
+      #expect(try reader.catalog.usage() == allotted && first.catalog.usage() == allotted)
       #expect(try reader.isSound())
       #expect(try reader.catalog.conflictCount() == first.catalog.conflictCount())
       #expect(try reader.catalog.position() == first.catalog.position())

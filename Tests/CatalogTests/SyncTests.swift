@@ -383,6 +383,32 @@ import Testing
     #expect(try catalog.differing().isEmpty && catalog.remote(file.item) == nil)
   }
 
+  /// The device is stopped, or the answer is lost, between the put and the fold.
+  @Test(arguments: [true, false])
+  func whatGoesWhileNobodyKnowsWhetherTheLogHasItStaysMarkedUntilThatIsKnown(isBefore: Bool) throws
+  {
+    let file = try fixture.file("file")
+    let other = try fixture.file("other")
+    var sent = try #require(try catalog.local(file.item)).record
+    sent.content = contentVersion(0)
+    func remove() throws { _ = try catalog.remove("file", in: fixture.documents, directory: false) }
+    if isBefore { try remove() }
+    try catalog.noteSending([sent])
+    if !isBefore { try remove() }
+    #expect(try catalog.dirtyStamp(file.item) != nil)
+    // What was not on the way is forgotten as ever.
+    _ = try catalog.remove("other", in: fixture.documents, directory: false)
+    #expect(try catalog.dirtyStamp(other.item) == nil)
+    try fixture.folded([sent])
+    #expect(try catalog.dirtyStamp(file.item) != nil && catalog.base(file.item) == sent)
+    // From now on it is known what the log has.
+    let late = try fixture.file("late")
+    _ = try catalog.remove("late", in: fixture.documents, directory: false)
+    #expect(try catalog.dirtyStamp(late.item) == nil)
+    try fixture.commitAll()
+    #expect(try catalog.differing().isEmpty && catalog.remote(file.item) == nil)
+  }
+
   @Test func removingWhatTheLogHasStaysDirtyAndWhatItHasNotIsForgotten() throws {
     let known = try fixture.file("known")
     try fixture.commitAll()

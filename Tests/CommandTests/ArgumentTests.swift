@@ -1,5 +1,6 @@
 import ArgumentParser
 import ControlProtocol
+import Model
 import Testing
 
 @testable import ubiquityfs
@@ -45,6 +46,16 @@ import Testing
     #expect(try parse(AccountCommand.SignOut.self, "account sign-out --force").force)
     _ = try parse(AccountCommand.Devices.self, "account devices")
     _ = try parse(AccountCommand.Secret.self, "account secret")
+    #expect(try parse(AccountCommand.Quota.self, "account quota").size == nil)
+    #expect(try parse(AccountCommand.Quota.self, "account quota 10G --json").size == "10G")
+    #expect(try parse(StorageCommand.Show.self, "storage --json").options.json)
+    #expect(try parse(StorageCommand.Show.self, "--json storage").options.json)
+    #expect(try parse(StorageCommand.Show.self, "storage iCloud.a.b").container == "iCloud.a.b")
+    let deletion = try parse(
+      StorageCommand.Delete.self, "storage delete iCloud.a.b --document a b --document c --yes")
+    #expect(deletion.document == ["a", "b", "c"] && deletion.yes && !deletion.otherData)
+    #expect(try parse(StorageCommand.Delete.self, "storage delete x.y --other-data").otherData)
+    #expect(try parse(StorageCommand.Delete.self, "storage delete x.y --all").all)
     _ = try parse(ContainerCommand.Create.self, "container create x.y")
     _ = try parse(ContainerCommand.List.self, "container list")
     #expect(try parse(ContainerCommand.Delete.self, "container delete x.y --yes").yes)
@@ -54,6 +65,8 @@ import Testing
     #expect(try parse(DownloadCommand.self, "download a --no-wait").noWait)
     _ = try parse(PinCommand.self, "pin a")
     _ = try parse(UnpinCommand.self, "unpin a")
+    #expect(try parse(PolicyCommand.self, "policy a").policy == nil)
+    #expect(try parse(PolicyCommand.self, "policy a downloadLazily").policy == "downloadLazily")
     let sync = try parse(SyncCommand.self, "sync --wait --timeout 2.5 a")
     #expect(sync.wait && sync.timeout == 2.5 && sync.paths == ["a"])
     #expect(try parse(SyncCommand.self, "sync --confirm-deletions a").confirmDeletions)
@@ -63,12 +76,17 @@ import Testing
     }
     _ = try parse(OfflineCommand.On.self, "offline on")
     _ = try parse(OfflineCommand.Off.self, "offline off")
+    let limit = try parse(LimitCommand.self, "limit --up 2MB/s --down off")
+    #expect(limit.up == "2MB/s" && limit.down == "off")
+    #expect(try parse(MeteredCommand.self, "metered auto").mode == .auto)
+    #expect(try parse(MeteredCommand.self, "metered").mode == nil)
     _ = try parse(VersionsCommand.List.self, "versions list a")
     #expect(try parse(VersionsCommand.Cat.self, "versions cat a 1").version == "1")
     #expect(
       try parse(VersionsCommand.Resolve.self, "versions resolve a --keep 1 2 --keep 3").keep
         == ["1", "2", "3"])
     #expect(try parse(LogCommand.self, "log --follow -n 5").lines == 5)
+    #expect(try parse(LogCommand.self, "log --downloads --json").downloads)
     #expect(try parse(EventsCommand.self, "events").path == nil)
     #expect(try parse(EventsCommand.self, "events a").path == "a")
     let query = try parse(QueryCommand.self, "query --scope data,documents --watch name == *.txt")
@@ -84,10 +102,14 @@ import Testing
 
   @Test(arguments: [
     "frobnicate", "status --no-such-flag", "evict", "sync --timeout soon", "sync --timeout -1",
-    "completion tcsh", "daemon --log-level loud", "offline", "account", "versions resolve a",
+    "completion tcsh", "daemon --log-level loud", "offline", "metered perhaps", "limit 2MB/s",
+    "account", "versions resolve a",
     "container delete", "log -n -1", "coordinate read x", "coordinate -- true", "events a b",
+    "run -- true", "run --no-download", "run --no-download grep x", "run --range-only",
+    "run --no-download --error EIO -- true", "run --range-only --error EPERM -- true",
     "query", "query --scope elsewhere x", "query size>", "query sise == 1", "query ( *.txt",
-    "kv list",
+    "kv list", "storage delete iCloud.a.b", "storage delete iCloud.a.b --all --other-data",
+    "storage notes", "account quota lots",
   ])
   func wrongUsageIsTwo(_ line: String) {
     #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2)
@@ -97,6 +119,18 @@ import Testing
   @Test func aCommandIsToBeSaidEachTime() {
     for line in ["coordinate -- true", "coordinate read x", "coordinate write x"] {
       #expect(UbiquityCommand.run(line.split(separator: " ").map(String.init)) == 2, "\(line)")
+    }
+  }
+
+  @Test func sizesAreReadAsPeopleWriteThem() {
+    let sizes: [(String, UInt64)] = [
+      ("0", 0), ("1048576", 1 << 20), ("10G", 10 << 30), ("10g", 10 << 30), ("10GiB", 10 << 30),
+      ("10 GiB", 10 << 30), ("1.5M", 3 << 19), ("500MB", 500_000_000), ("2TB", 2_000_000_000_000),
+      ("3k", 3072), ("7B", 7),
+    ]
+    for (text, bytes) in sizes { #expect(ByteSize(text)?.bytes == bytes, "\(text)") }
+    for wrong in ["", "G", "-1", "1e9", "10 X", "1..2", ".", "iB", "1iB", "99999999999T", "0x10"] {
+      #expect(ByteSize(wrong) == nil, "\(wrong)")
     }
   }
 
@@ -110,7 +144,10 @@ import Testing
   @Test func laterCommandsAreNotInTheHelp() {
     let help = UbiquityCommand.helpMessage()
     for later in ["kv"] { #expect(!help.contains("  \(later) ")) }
-    for now in ["account", "mount", "evict", "fsck", "coordinate", "events", "query"] {
+    let nowThere = [
+      "account", "mount", "evict", "fsck", "coordinate", "run", "events", "query", "storage",
+    ]
+    for now in nowThere {
       #expect(help.contains("  \(now) "))
     }
   }

@@ -113,7 +113,12 @@ import Testing
       ],
       traffic: TrafficReport(
         bytesUploaded: 1, bytesDownloaded: 2,
-        requests: TrafficReport.Requests(get: 1, put: 2, list: 3, delete: 4)))
+        requests: TrafficReport.Requests(get: 1, put: 2, list: 3, delete: 4)),
+      network: NetworkReport(
+        reachable: false, since: "then", reason: "why",
+        limits: LimitsReport(uploadLimit: 1, downloadLimit: 2),
+        metered: MeteredReport(mode: "auto", isMetered: false, reason: nil), parallelDownloads: 4,
+        parallelUploads: 4))
     let text = String(decoding: try Message.reply(id: .null, report), as: UTF8.self)
     for key in [
       "daemon", "pid", "version", "account", "signedIn", "offline", "mounts", "container",
@@ -121,6 +126,7 @@ import Testing
       "items", "localBytes",
       "totalBytes", "pendingUploads", "pendingDownloads", "conflicts", "errors", "traffic",
       "bytesUploaded", "bytesDownloaded", "requests", "get", "put", "list", "delete",
+      "retries", "network", "reachable", "since", "metered", "isMetered", "limits", "uploadLimit",
     ] {
       #expect(text.contains("\"\(key)\":"), "\(key)")
     }

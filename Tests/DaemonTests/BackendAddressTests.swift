@@ -24,13 +24,9 @@ import Testing
     }
   }
 
-  @Test func whatIsNotSupportedIsSaidSo() {
-    do throws(ControlError) {
-      _ = try BackendAddress("s3://bucket/prefix?endpoint=http://x")
-      Issue.record("it was taken")
-    } catch {
-      #expect(error.status == .failed)
-      #expect(error.message.contains("not supported"))
-    }
+  @Test func bucketsAreNamedByURLs() throws {
+    let url = "s3://bucket/a/b?endpoint=http://127.0.0.1:9000&region=eu-1"
+    #expect(try BackendAddress(url).description == url)
+    #expect(try BackendAddress(url).keyFile == nil)
   }
 }

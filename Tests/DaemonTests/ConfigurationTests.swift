@@ -1,4 +1,5 @@
 import ControlProtocol
+import Coordination
 import Daemon
 import Model
 import Platform
@@ -25,9 +26,13 @@ import Testing
         days: 7
       packages:
         extensions: [draw, -app]
+      space:
+        limit: 1.5 GiB
+        minimumFree: 10%
       compaction:
         segments: 50
         keepDays: 0.5
+      network: {uploadLimit: 2MB/s, downloadLimit: off, metered: no}
       """)
     #expect(configuration.state == "/home/me/ubiquity")
     #expect(configuration.logLevel == "debug")
@@ -38,9 +43,18 @@ import Testing
     #expect(configuration.keepRemovedDays == 7)
     #expect(configuration.packageTypes == PackageTypes.standard.changed(by: ["draw", "-app"]))
     #expect(Configuration().packageTypes == .standard)
+    #expect(configuration.space == SpaceLimits(limit: .bytes(3 << 29), minimumFree: .share(0.1)))
+    #expect(Configuration().space.isEmpty)
+    for (text, bytes) in [("20GB", 20_000_000_000), ("268435456", 1 << 28), ("256MiB", 1 << 28)] {
+      #expect(try parse("space: {limit: \(text)}").space.limit == .bytes(UInt64(bytes)))
+    }
     #expect(configuration.syncSettings.compaction.snapshotSegments == 50)
     #expect(configuration.syncSettings.compaction.keepLog == CompactionPolicy.day / 2)
     #expect(Configuration().syncSettings.compaction == CompactionPolicy())
+    #expect(configuration.network.uploadLimit?.bytes == 2_000_000)
+    #expect(configuration.network.downloadLimit == nil)
+    #expect(configuration.network.metered == .no)
+    #expect(Configuration().network.metered == .auto)
     #expect(try parse("") == Configuration())
     #expect(try parse("# nothing\n") == Configuration())
   }
@@ -52,8 +66,15 @@ import Testing
     ("mount: {policy: sometimes}", "policy"), ("logLevel: loud", "logLevel"),
     ("sync: {debounce: -1}", "debounce"), ("sync: {debounce: soon}", "debounce"),
     ("sync: {deletionShare: 1.5}", "deletionShare"), ("sync: {deletionMinimum: -1}", "Minimum"),
-    ("trash: {days: -1}", "days"), ("trash: {years: 1}", "trash.years"),
+    ("space: {limit: much}", "space.limit"), ("space: {limit: 0}", "space.limit"),
+    ("space: {limit: 120%}", "space.limit"), ("space: {limit: 20 GBit}", "space.limit"),
+    ("space: {limit: 100KB}", "1MiB"), ("space: {minimumFree: 100%}", "space.minimumFree"),
+    ("space: {minimumFree: -1GB}", "space.minimumFree"), ("space: 20GB", "space"),
+    ("space: {most: 1GB}", "space.most"), ("trash: {days: -1}", "days"),
+    ("trash: {years: 1}", "trash.years"),
     ("compaction: {days: 1}", "compaction.days"), ("compaction: {segments: -1}", "segments"),
+    ("network: {uploadLimit: fast}", "network.uploadLimit"), ("network: {x: 1}", "network.x"),
+    ("network: {metered: maybe}", "network.metered"), ("network: 1", "network"),
     ("state: relative", "state"), ("- a\n- b", "key"), ("a: [", "YAML"), ("mount: greedy", "mount"),
   ])
   func whatIsWrongIsNamed(_ text: String, _ named: String) {

@@ -34,13 +34,13 @@ extension EndToEnd {
           exits 2 on a status --no-such-flag
           same "$(on a frobnicate 2>&1 | head -c 12)" 'ubiquityfs: '
           on a --help > help
-          for verb in account container mount unmount status evict download pin unpin sync offline versions trash coordinate query log doctor fsck version; do
+          for verb in account container mount unmount status evict download pin unpin policy sync offline limit metered versions trash storage coordinate run query log doctor fsck version; do
             grep -qw "$verb" help
             on a $verb --help > /dev/null
           done
           for later in kv; do not grep -qw "$later" help; done
-          on a version | grep -q '[0-9]'
-          for shell in bash zsh fish; do on a completion $shell | grep -q ubiquityfs; done
+          on a version | grep '[0-9]' > /dev/null
+          for shell in bash zsh fish; do on a completion $shell | grep ubiquityfs > /dev/null; done
           on a completion bash | bash -n
           exits 2 on a completion tcsh
           [ ! -e "$ROOT/a" ]
@@ -119,7 +119,7 @@ extension EndToEnd {
           same "$(stat -c %a "$ROOT/a")" 700
           same "$(stat -c %a "$ROOT/a/control.sock")" 600
           same "$(find "$ROOT/a" -maxdepth 1 -type f -perm /077)" ''
-          on a account status | grep -q ubiquityfs-cloud
+          on a account status | grep ubiquityfs-cloud > /dev/null
           on a account devices --json > devices
           for name in a b; do grep -q "\\"name\\" *: *\\"$name\\"" devices; done
           echo text > "$A/file"; synced a
@@ -150,7 +150,7 @@ extension EndToEnd {
           exits 6 on b account sign-in --backend "file://$CLOUD" --secret-file wrong
           refused 'no such file|secret' on b account sign-in --secret-file missing
           (cd "$CLOUD" && find . -type f ! -path '*/devices/*' | sort | xargs sha256sum) | diff before -
-          on b account status --json | grep -q '"signedIn" *: *false'
+          on b account status --json | grep '"signedIn" *: *false' > /dev/null
           """)
       }
     }

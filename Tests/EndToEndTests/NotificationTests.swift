@@ -132,7 +132,9 @@ extension EndToEnd {
             kill $looker; wait $looker || true
             unwatched; agreed
             for file in "$A"/d/*; do cmp "$file" "$B/d/${file##*/}"; done
-            [ "$(grep -c MOVED_TO "$ROOT/raw")" -gt 8 ]
+            # One a round is certain: e takes d's place in a directory that was watched from the start. Of what comes
+            # below new directories the watcher sees what it is quick enough for.
+            [ "$(grep -c MOVED_TO "$ROOT/raw")" -ge 8 ]
             """#, timeout: 300)
       }
     }

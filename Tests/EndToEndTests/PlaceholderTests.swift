@@ -233,6 +233,29 @@ extension EndToEnd {
       }
     }
 
+    /// Copiers look for holes, which what is not here is none of.
+    @Test func copiesAreWholeWhateverIsHere() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          head -c 9000000 /dev/urandom > big; cp big "$A/big"; cp big "$A/moved"; cp big "$A/part"
+          synced a; evicts "$A/big" "$A/moved" "$A/part"
+          cp "$A/big" copy; cmp big copy
+          evicts "$A/big"; install "$A/big" copy2; cmp big copy2
+          # Of this one some of the middle is here.
+          dd if="$A/part" of=/dev/null bs=4096 skip=1000 count=1 2> /dev/null
+          cp --sparse=always "$A/part" copy3; cmp big copy3
+          on a download "$A/part"; evicts "$A/part"; dd if="$A/part" of=/dev/null bs=4096 skip=1000 count=1 2> /dev/null
+          tar -cSf part.tar -C "$A" part; tar -xOf part.tar | cmp - big
+          # Into another file system: what was moved is nowhere else.
+          mv "$A/moved" moved; cmp big moved; not test -e "$A/moved"
+          # And within it.
+          evicts "$A/big"; cp "$A/big" "$A/again"; cmp big "$A/again"
+          """)
+      }
+    }
+
     @Test func holesTellWhatIsHere() async throws {
       try await withAccount { account in
         try await account.device("a")

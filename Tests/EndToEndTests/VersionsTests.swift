@@ -307,7 +307,7 @@ extension EndToEnd {
             kill -TERM "$(cat "$ROOT/b/daemon.lock")"; until_true 20 gone
             UBIQUITYFS_FAULT=$point:1 on b mount "$CONTAINER" "$B_MOUNT" >&2 || true
             on b offline off >&2 || true
-            if until_true 10 gone 2>&2; then
+            if until_true 4 gone 2>&2; then
               echo "$point"
             else
               kill -9 "$(cat "$ROOT/b/daemon.lock")"; until_true 20 gone
@@ -323,7 +323,7 @@ extension EndToEnd {
               same "$(cat "$mount/Documents/$point")" "winner-of-$point"
               same "$(versions "$mount" "$point")" "loser-of-$point winner-of-$point "
             done
-            on b fsck | grep -q 'Problems: 0'
+            on b fsck | grep 'Problems: 0' > /dev/null
           done
           """, timeout: 400
         ).split(separator: "\n")

@@ -46,7 +46,8 @@ final class DeviceLife: @unchecked Sendable {
 
   init(
     owner: Int, directory: String, device: Model.DeviceID, name: String, clock: SkewedClock,
-    account: SimulatedAccount, opensAccount: Bool, world: World, settings: SyncSettings
+    account: SimulatedAccount, opensAccount: Bool, world: World, settings: SyncSettings,
+    allotment: Allotment
   ) throws {
     let scheduler = world.scheduler
     self.owner = owner
@@ -90,7 +91,7 @@ final class DeviceLife: @unchecked Sendable {
           store: way, secret: secret, createIfMissing: true)
         return try await account.createContainer(
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
-      }, device: device, settings: settings, logger: logger)
+      }, device: device, settings: settings, allotment: allotment, logger: logger)
   }
 
   /// What `fsck` finds.

@@ -9,6 +9,8 @@ final class SimulatedAccount {
   let prefix: String
   let secret: AccountSecret
   let ledger: Ledger
+  /// What it may take until the faults end; nil: there is no limit.
+  var quota: UInt64?
   /// Opened once, since the secret is dear to open with; devices go to it each by a way of its own.
   let opened: RemoteAccount
   /// By a way without faults.

@@ -59,6 +59,9 @@ final class SimulatedDevice: @unchecked Sendable {
   private let keepRemovedDays: Int
   private var directory: String
   private(set) var life: DeviceLife?
+  /// What is known here of the account's quota outlives the daemon.
+  private(set) var quota: UInt64?
+  private var allotment = Allotment()
   /// What the user does now; one thing at a time.
   var isWorking = false
   private var lives = 0
@@ -86,6 +89,7 @@ final class SimulatedDevice: @unchecked Sendable {
     poll = Duration.seconds([60, 300, 900][random.number(0...2)])
     keepRemovedDays = [0, 30][random.number(0...1)]
     directory = "\(world.directory)/\(index)-0"
+    quota = account.quota
     try Self.prepare(directory)
     try start()
   }
@@ -114,6 +118,14 @@ final class SimulatedDevice: @unchecked Sendable {
 
   static func index(of owner: Int) -> Int? { owner >= 1000 ? owner / 1000 - 1 : nil }
 
+  /// There is room for everything from now on.
+  func liftQuota() {
+    quota = nil
+    let allotment = allotment
+    guard let life else { return }
+    world.scheduler.perform(life.owner) { allotment.set(limit: nil) }
+  }
+
   func setClock() {
     clock.skew = Self.anySkew(&random)
     world.scheduler.note("\(name) has another time")
@@ -127,10 +139,13 @@ final class SimulatedDevice: @unchecked Sendable {
       poll: poll, keepRemovedDays: keepRemovedDays,
       compaction: world.compacts ? .restless : .never)
     if world.takesFewForMany { settings.manyItems = .few }
+    allotment = Allotment(limit: quota)
+    let allotment = allotment
     try world.scheduler.perform(owner) {
       let life = try DeviceLife(
         owner: owner, directory: directory, device: id, name: name, clock: clock,
-        account: account, opensAccount: world.opensAccounts, world: world, settings: settings)
+        account: account, opensAccount: world.opensAccounts, world: world, settings: settings,
+        allotment: allotment)
       self.life = life
       isWorking = false
       isStopping = false

@@ -25,6 +25,9 @@ extension World {
       scheduler.run(
         within: 600 * Self.second, until: { devices.allSatisfy { $0.life?.store.calls == 0 } })
     else { return report("the store does not answer") }
+    for account in accounts where account.quota != nil { try checkQuota(account) }
+    for device in devices { device.liftQuota() }
+    guard problems.isEmpty else { return }
     try comeToRest()
     if compacts, problems.isEmpty {
       compacts = false
@@ -109,6 +112,35 @@ extension World {
     }
   }
 
+  /// No segment made the account larger than its quota.
+  private func checkQuota(_ account: SimulatedAccount) throws {
+    guard let quota = account.quota else { return }
+    account.quota = nil
+    var sizes: [ItemID: UInt64] = [:]
+    var used: UInt64 = 0
+    let container = account.history
+    nonisolated(unsafe) var position = LogPosition.start
+    while true {
+      let segments = try scheduler.wait { try await container.segments(after: position) }
+      guard let last = segments.last else { break }
+      for segment in segments {
+        for record in segment.changes.upserts { sizes[record.id] = record.allottedBytes }
+        for id in segment.changes.removals { sizes[id] = nil }
+        let now = sizes.values.reduce(0, +)
+        if now > quota, now > used {
+          report("\(now) bytes of \(quota) with segment \(segment.position.sequence)")
+        }
+        used = now
+      }
+      position = last.position
+    }
+    let waiting = devices.filter { $0.account === account }.reduce(0) { sum, device in
+      sum + (device.life?.sync.waitingForRoom.files ?? 0)
+    }
+    if waiting > 0 { count("quota met") }
+    scheduler.note("\(used) bytes of \(quota), \(waiting) files without room")
+  }
+
   private func checkEqual(_ devices: [SimulatedDevice]) throws {
     let first = try devices[0].listing()
     for device in devices.dropFirst() {
@@ -144,6 +176,9 @@ extension World {
       guard let life = device.life else { continue }
       if try life.catalog.position() != position {
         report("\(device.name) has not read all the log")
+      }
+      if try life.catalog.usage() != tree.values.reduce(0, { $0 + $1.allottedBytes }) {
+        report("\(device.name) does not know what the container takes")
       }
       for (id, record) in tree.sorted(by: { $0.key < $1.key })
       where try life.catalog.remote(id) != record {

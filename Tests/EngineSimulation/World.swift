@@ -36,6 +36,7 @@ final class World: @unchecked Sendable {
     compacts = Self.isWanted("SIMULATION_COMPACTS", else: seed % 3 == 0)
     takesFewForMany = Self.isWanted("SIMULATION_MANY", else: seed % 5 == 0)
     hasPackages = Self.isWanted("SIMULATION_PACKAGES", else: seed % 2 == 0)
+    hasQuota = Self.isWanted("SIMULATION_QUOTA", else: seed % 4 == 1)
     scheduler = Scheduler.begin(seed: seed)
     scheduler.isTold = isTold
     cloud = Cloud(scheduler)
@@ -55,6 +56,8 @@ final class World: @unchecked Sendable {
 
   /// Devices compact all the time, or never. In the end they cease to: at rest nothing may happen.
   var compacts: Bool
+  /// The account has room for some of what is written and not for all of it, until faults end.
+  let hasQuota: Bool
   /// Directories may have the name of a package.
   let hasPackages: Bool
   /// What is new is taken in parts, as if it were a hundred thousand items.
@@ -112,6 +115,9 @@ final class World: @unchecked Sendable {
     for index in 0..<(count > 2 && random.chance(10) ? 2 : 1) {
       accounts.append(
         try SimulatedAccount(index: index, seed: seed, cloud: cloud, scheduler: scheduler))
+      // Of a source of its own: what runs without a quota do is what they always did.
+      var own = SeededGenerator(seed: seed, stream: 4 + UInt64(index))
+      if hasQuota { accounts[index].quota = UInt64(own.number(2_000...120_000)) }
     }
     var joining: [Joining] = []
     for index in 0..<count {

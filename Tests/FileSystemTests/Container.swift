@@ -193,7 +193,7 @@ final class Fetcher: ContentFetching {
   var asked: [Range<UInt64>] { state.withLock { $0.asked } }
 
   func fetch(
-    _ number: InodeNumber, range: Range<UInt64>,
+    _ number: InodeNumber, range: Range<UInt64>, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
     let (bytes, failure) = state.withLock { state in
@@ -217,6 +217,7 @@ final class Fetcher: ContentFetching {
     guard inode.content == .remote else { return }
     let key = ContentKey(item: inode.item, generation: inode.generation)
     let partial = try content.partial(key, size: inode.size)
+    let range = range.clamped(to: 0..<inode.size)
     try partial.write(
       Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)]), at: range.lowerBound)
     guard partial.isComplete else { return }

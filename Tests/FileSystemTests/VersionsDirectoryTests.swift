@@ -283,7 +283,7 @@ private final class VersionFetcher: VersionFetching {
   func letGo() { gate.open() }
 
   func fetch(
-    _ version: VersionID, of number: InodeNumber, into file: OpenFile,
+    _ version: VersionID, of number: InodeNumber, into file: OpenFile, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
     let (bytes, failure) = state.withLock { state in

@@ -31,7 +31,7 @@ final class SlowFetcher: ContentFetching {
   deinit { queue.stop() }
 
   func fetch(
-    _ number: InodeNumber, range: Range<UInt64>,
+    _ number: InodeNumber, range: Range<UInt64>, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
     let work: @Sendable () -> Void = { [coordinator] in

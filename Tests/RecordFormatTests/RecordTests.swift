@@ -34,6 +34,31 @@ import Testing
     #expect(try ItemRecord(decoding: root.encoded()) == root)
   }
 
+  @Test func theAccountsRecordsComeBack() throws {
+    var samples = RecordSamples(seed: 5)
+    for count in 0...3 {
+      let usage = (0..<count).map { _ in
+        ContainerUsage(incarnation: samples.id(), sequence: .max, bytes: UInt64.max / 3)
+      }.sorted { $0.incarnation < $1.incarnation }
+      let device = DeviceRecord(
+        id: samples.id(), name: "Ada", lastSeen: Timestamp(nanoseconds: -1), usage: usage)
+      #expect(try DeviceRecord(decoding: device.encoded()) == device)
+    }
+    for limit in [nil, 0, 1, UInt64.max] {
+      let quota = AccountQuota(
+        limit: limit, time: Timestamp(nanoseconds: 7), device: samples.id())
+      #expect(try AccountQuota(decoding: quota.encoded()) == quota)
+    }
+    // Stored by the first release that had a quota: 1 MiB, set by device 1.
+    let stored: [UInt8] =
+      [0x08, 0x80, 0x80, 0x40, 0x11, 7, 0, 0, 0, 0, 0, 0, 0, 0x1A, 16]
+      + [UInt8](repeating: 0, count: 15) + [1]
+    #expect(
+      try AccountQuota(decoding: stored)
+        == AccountQuota(
+          limit: 1 << 20, time: Timestamp(nanoseconds: 7), device: DeviceID(high: 0, low: 1)))
+  }
+
   /// Each is a record that no device would write.
   @Test(arguments: Self.faults.indices) func aWrongRecordIsRefused(_ index: Int) throws {
     var samples = RecordSamples(seed: 3)
@@ -173,6 +198,7 @@ import Testing
       _ = try? PackContents.decode(bytes)
       _ = try? ContainerInfo(decoding: bytes)
       _ = try? DeviceRecord(decoding: bytes)
+      _ = try? AccountQuota(decoding: bytes)
       _ = try? AccountFormat(decoding: bytes)
     }
     for count in 0..<500 { decodeAll(samples.bytes(count % 97)) }

@@ -157,6 +157,38 @@ import Testing
     await #expect(throws: RemoteError.self) { try await fixture.account.containers() }
   }
 
+  @Test func theQuotaIsOneSealedObjectThatAnyDeviceReplaces() async throws {
+    let fixture = try await Fixture()
+    #expect(try await fixture.account.quota() == nil)
+    var quota = AccountQuota(
+      limit: 5 << 30, time: Timestamp(nanoseconds: 3), device: Fixture.device)
+    try await fixture.account.setQuota(quota)
+    #expect(try await fixture.account.quota() == quota)
+    quota.limit = nil
+    try await fixture.account.setQuota(quota)
+    let before = fixture.meter.traffic
+    #expect(try await fixture.account.quota() == quota)
+    #expect(fixture.meter.traffic.gets == before.gets + 1)
+    #expect(fixture.meter.traffic.lists == before.lists)
+    var stored = try await fixture.store.get("account/quota")
+    stored[stored.count - 1] ^= 1
+    await fixture.store.set("account/quota", stored)
+    await #expect(throws: RemoteError.self) { try await fixture.account.quota() }
+  }
+
+  @Test func devicesTellWhatContainersTake() async throws {
+    let fixture = try await Fixture()
+    let usage = ContainerUsage(
+      incarnation: fixture.container.incarnation, sequence: 9, bytes: 12_345)
+    try await fixture.account.register(
+      DeviceRecord(
+        id: Fixture.device, name: "d", lastSeen: Timestamp(nanoseconds: 0), usage: [usage]))
+    #expect(try await fixture.account.devices().map(\.usage) == [[usage]])
+    #expect(
+      try await fixture.account.incarnations().map(\.incarnation)
+        == [fixture.container.incarnation])
+  }
+
   @Test func anotherAccountsObjectsDoNotOpen() async throws {
     let one = try await Fixture()
     let two = try await Fixture()

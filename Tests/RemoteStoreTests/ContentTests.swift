@@ -150,10 +150,10 @@ import Testing
     #expect(fixture.meter.traffic.gets - before.gets == 1)
     #expect(
       fixture.meter.traffic.bytesDownloaded - before.bytesDownloaded == UInt64(chunk.storedLength))
-    // The whole: at most 4 MiB with each request.
+    // The whole: at most 8 MiB with each request.
     let all = fixture.meter.traffic.gets
     _ = try await fixture.container.read(locations)
-    #expect((10...16).contains(fixture.meter.traffic.gets - all))
+    #expect((5...10).contains(fixture.meter.traffic.gets - all))
   }
 
   @Test func chunksMayBeAskedForTwiceAndInAnyOrder() async throws {

@@ -60,7 +60,7 @@ import Testing
       try await container.commit(Fixture.changes("y"), after: head, from: Fixture.origin) == nil)
     // A layer below that repeats the put on its own is told that the object is there already.
     let repeating = try await RemoteAccount.open(
-      store: RetryingStore(AnswerLosingStore(fixture.store)) { _ in },
+      store: RetryingStore(AnswerLosingStore(fixture.store), sleep: { _ in }),
       secret: AccountSecret(Fixture.secret), createIfMissing: false)
     #expect(
       try await repeating.container(

@@ -20,13 +20,17 @@ final class EngineDevice: Sendable {
   let sync: ContainerSync
   let id: Model.DeviceID
   let offline: OfflineSwitch
+  /// Whether bytes cost money, and why the backend cannot be reached.
+  let isMetered = Lock(false)
+  let outage = Lock<String?>(nil)
 
   static let container = try! ContainerID("iCloud.org.example.engine")
 
   /// `former`: a stopped device of which this one is the next life.
   init(
     store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand,
-    settings: SyncSettings = SyncSettings(), after former: EngineDevice? = nil
+    settings: SyncSettings = SyncSettings(), allotment: Allotment = Allotment(),
+    after former: EngineDevice? = nil
   ) throws {
     directory = former?.directory ?? "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
     try Files.makeDirectories(directory)
@@ -39,6 +43,7 @@ final class EngineDevice: Sendable {
     let device = id
     let offline = OfflineSwitch()
     self.offline = offline
+    let (isMetered, outage) = (isMetered, outage)
     let gated = GatedStore(store, offline: offline)
     var logger = Logger(label: "test")
     if let level = ProcessInfo.processInfo.environment["LOG_LEVEL"] {
@@ -46,12 +51,17 @@ final class EngineDevice: Sendable {
     }
     sync = ContainerSync(
       coordinator: coordinator,
-      link: RemoteLink(isOffline: { offline.isOffline }) { () async throws(RemoteError) in
+      link: RemoteLink(
+        LinkWeather(
+          isOffline: { offline.isOffline }, outage: { outage.withLock { $0 } },
+          isMetered: { isMetered.withLock { $0 } })
+      ) { () async throws(RemoteError) in
         let account = try await RemoteAccount.open(
           store: gated, secret: secret, createIfMissing: true)
         return try await account.createContainer(
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
-      }, device: id, policy: policy, settings: settings, logger: logger)
+      }, device: id, policy: policy, settings: settings, allotment: allotment,
+      logger: logger)
   }
 
   /// Leaves what it has for a next life.
@@ -138,7 +148,8 @@ final class EngineDevice: Sendable {
     guard inode.size > 0 else { return [] }
     if inode.content == .remote {
       try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
-        _ = sync.fetcher.fetch(inode.number, range: 0..<inode.size) { result in
+        _ = sync.fetcher.fetch(inode.number, range: 0..<inode.size, cause: DownloadCause(.other)) {
+          result in
           done.resume(with: result.mapError { $0 as any Error })
         }
       }

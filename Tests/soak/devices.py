@@ -30,9 +30,16 @@ class Device:
             file.write("sync: {deletionShare: 1}\n")
         self.environment = dict(
             os.environ, UBIQUITYFS_STATE=os.path.join(account.root, name),
-            UBIQUITYFS_CONFIG=configuration, LC_ALL="C")
+            UBIQUITYFS_CONFIG=configuration, LC_ALL="C", **account.environment)
         os.mkdir(self.mountpoint)
-        self.run("account", "sign-in", "--device-name", name, "--quiet")
+        self.pid = None
+        # From here on there may be a daemon that is to be ended.
+        account.devices.append(self)
+        self.run("account", "sign-in", "--device-name", name, "--quiet", *account.sign_in())
+        self.mount()
+        account.joined(self)
+
+    def mount(self):
         self.run("mount", "--quiet", CONTAINER, self.mountpoint)
         self.pid = self.status()["daemon"]["pid"]
 
@@ -50,7 +57,20 @@ class Device:
     def item(self, path):
         return json.loads(self.run("status", "--json", path))["items"][0]
 
+    def look_for_daemon(self):
+        """One that a command started which then failed is this device's too."""
+        try:
+            with open(os.path.join(self.account.root, self.name, "daemon.lock")) as file:
+                pid = int(file.read())
+            # After a kill the number may be anybody's.
+            if os.path.samefile(f"/proc/{pid}/exe", self.account.binary):
+                self.pid = pid
+        except (FileNotFoundError, ValueError):
+            pass
+
     def is_alive(self):
+        if self.pid is None:
+            return False
         try:
             with open(f"/proc/{self.pid}/stat") as file:
                 return file.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -59,15 +79,29 @@ class Device:
 
 
 class Account:
-    def __init__(self, root, binary):
+    """On a directory beside the state directories, or on another backend, with what its daemons need to use it."""
+
+    def __init__(self, root, binary, backend=None, environment=None):
         self.root = root
         self.binary = binary
+        self.backend, self.environment = backend, environment or {}
+        self.secret = None
         self.devices = []
 
     def device(self, name):
-        device = Device(self, name)
-        self.devices.append(device)
-        return device
+        return Device(self, name)
+
+    def sign_in(self):
+        words = ["--backend", self.backend] if self.backend else []
+        return words + (["--secret-file", self.secret] if self.secret else [])
+
+    def joined(self, device):
+        """Devices beside each other share a directory and its secret; elsewhere each has to be told it."""
+        if self.backend and not self.secret:
+            secret = os.path.join(self.root, "secret")
+            with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(device.run("account", "secret"))
+            self.secret = secret
 
     def check(self, devices):
         """`fsck`, and what the daemons themselves report."""
@@ -104,6 +138,8 @@ class Account:
         """Unmounts and ends the daemons. A daemon that does not end, or leaves its mount, is told of."""
         failures = []
         for device in self.devices:
+            if not device.is_alive():
+                device.look_for_daemon()
             if device.is_alive():
                 if tidy:
                     try:

@@ -57,6 +57,10 @@ int linux_umount2(const char *path, int flags);
 /// Closed by exec.
 int linux_eventfd(void);
 
+/// A socket of rtnetlink(7) that is told when links, addresses and routes change, of this thread's network
+/// namespace. Does not block; closed by exec.
+int linux_network_changes(void);
+
 /// Only where the processor's number fits a mask of 1024.
 int linux_pin_thread(int processor);
 

@@ -1,4 +1,4 @@
-internal import Model
+package import Model
 package import SystemPackage
 
 /// Attributes of inodes, POSIX's and the user's.
@@ -52,6 +52,18 @@ extension ContainerCatalog {
       inode.changed = engine.now
       try engine.store(inode)
       engine.mark(inode)
+    }
+  }
+
+  /// What becomes of content below a directory: this device's own, as pins are. ENOTDIR for what is none.
+  package func setPolicy(_ number: InodeNumber, _ policy: DownloadPolicy) throws(Errno) {
+    try change { engine in
+      var inode = try engine.inode(number)
+      guard inode.kind == .directory else { throw Errno.notDirectory }
+      guard inode.policy != policy else { return }
+      inode.policy = policy
+      inode.changed = engine.now
+      try engine.store(inode)
     }
   }
 

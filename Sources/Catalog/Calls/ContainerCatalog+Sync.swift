@@ -41,6 +41,13 @@ extension ContainerCatalog {
     return isAccepted
   }
 
+  /// These records, of items that were here when that was planned, are about to be put into the log; to be
+  /// called in the transaction that is made durable before that. Until the next fold one of them that goes
+  /// stays marked, even if it is new, and the record, when it is folded, is what went.
+  package func noteSending(_ records: [ItemRecord]) throws(Errno) {
+    try changeLazily { try $0.noteSending(records) }
+  }
+
   /// What is dirty here, or differs between remote and base; sorted.
   package func differing() throws(Errno) -> [ItemID] { try changeLazily { try $0.differing() } }
 

@@ -80,6 +80,7 @@ extension Engine {
     uncommitted = []
     flushing = nil
     counts = nil
+    held = nil
     inodes.removeAll()
     names.removeAll()
     parents.removeAll()

@@ -32,7 +32,7 @@ extension Engine {
   /// Notes an inode's new state.
   func store(_ inode: Inode) throws {
     let before = try self.inode(inode.number)
-    if counts != nil { count(before, inode) }
+    count(before, inode)
     let slot = pending.inodes[inode.number]
     note(.inode(inode.number, slot: slot, was: before))
     var isNew = false
@@ -77,6 +77,9 @@ extension Engine {
   }
 
   private func count(_ before: Inode?, _ after: Inode?) {
+    if let known = held {
+      held = known &- (before?.heldBlocks ?? 0) &+ (after?.heldBlocks ?? 0)
+    }
     guard var result = counts else { return }
     if let before { result.subtract(before) }
     if let after { result.add(after) }

@@ -51,6 +51,8 @@ final class Engine {
   var unnamed: Set<InodeNumber> = []
   /// Counted when first asked for, kept up to date from then on.
   var counts: CatalogCounts?
+  /// The 512-byte blocks that all local contents take. As `counts`.
+  var held: UInt64?
 
   /// Generations and stamps. Its upper half counts the openings of the catalog, so that no value is
   /// used twice even where what used it was lost.
@@ -152,6 +154,7 @@ final class Engine {
     isInOperation = true
     defer { endOperation() }
     let countsBefore = counts
+    let heldBefore = held
     let hadNews = hasNews
     do {
       let result = try body()
@@ -160,6 +163,7 @@ final class Engine {
     } catch {
       takeBack()
       counts = countsBefore
+      held = heldBefore
       hasNews = hadNews
       throw error
     }

@@ -90,7 +90,7 @@ final class Flush: @unchecked Sendable {
       try queries.setStamp.run(connection, item, stamp.column, now)
     case .stamp(let item, .retired(let stamp)):
       try queries.clearStamp.run(connection, item)
-      try queries.setStampIfRemote.run(connection, item, stamp.column, now, item)
+      try queries.setStampIfRemote.run(connection, item, stamp.column, now)
     case .write(let number, let began?):
       try queries.beginWrite.run(connection, number.column, began)
     case .write(let number, nil):

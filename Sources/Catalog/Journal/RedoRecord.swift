@@ -136,7 +136,7 @@ struct RedoReader {
         let item: ItemID = try identifier()
         let stamp = try word().column
         try queries.clearStamp.run(connection, item)
-        try queries.setStampIfRemote.run(connection, item, stamp, now, item)
+        try queries.setStampIfRemote.run(connection, item, stamp, now)
       case .writeBegan:
         let number = InodeNumber(try word())
         try queries.beginWrite.run(connection, number.column, try word().column)

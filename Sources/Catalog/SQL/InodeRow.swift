@@ -6,19 +6,28 @@ extension Inode {
   private static let pinnedFlag: Int64 = 2
   private static let excludedFlag: Int64 = 4
   private static let orphanFlag: Int64 = 8
+  /// Two bits from here on.
+  private static let policyShift: Int64 = 4
 
   /// The flags that have no column of their own.
   var flags: Int64 {
     get {
       (isPackage ? Self.packageFlag : 0) | (isPinned ? Self.pinnedFlag : 0)
         | (isExcluded ? Self.excludedFlag : 0) | (isOrphan ? Self.orphanFlag : 0)
+        | policy.bits << Self.policyShift
     }
     set {
       isPackage = newValue & Self.packageFlag != 0
       isPinned = newValue & Self.pinnedFlag != 0
       isExcluded = newValue & Self.excludedFlag != 0
       isOrphan = newValue & Self.orphanFlag != 0
+      policy = DownloadPolicy(bits: newValue >> Self.policyShift)
     }
+  }
+
+  /// Whether a row's flags say pinned, excluded, orphan.
+  static func marks(in flags: Int64) -> (isPinned: Bool, isExcluded: Bool, isOrphan: Bool) {
+    (flags & pinnedFlag != 0, flags & excludedFlag != 0, flags & orphanFlag != 0)
   }
 
   /// One more than `blocks`, 0 where they are not known: so the rows have it that were written when

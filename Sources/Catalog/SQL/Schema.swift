@@ -112,6 +112,9 @@ enum Schema {
       condemned INTEGER NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE sending (item BLOB PRIMARY KEY, record BLOB NOT NULL);
+    """,
   ]
 }
 
@@ -130,6 +133,7 @@ struct Queries {
 
   let greatestNumbers = Query("SELECT (SELECT MAX(ino) FROM inode), (SELECT MAX(id) FROM entry)")
   let metaGet = Query("SELECT value FROM meta WHERE key = ?")
+  let metaDelete = Query("DELETE FROM meta WHERE key = ?")
   let metaSet = Query("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)")
 
   let inode = Query("SELECT \(inodeColumns) FROM inode i WHERE i.ino = ?")
@@ -155,6 +159,16 @@ struct Queries {
     """
     SELECT COUNT(*), SUM(size * (kind = 1)), SUM(size * (kind = 1 AND content = 0)) \
     FROM inode WHERE flags & 8 = 0 AND ino <> 1
+    """)
+  let held = Query(
+    """
+    SELECT SUM(CASE WHEN blocks > 0 THEN blocks - 1 ELSE (size + 4095) / 4096 * 8 END) \
+    FROM inode WHERE kind = 1 AND content = 0
+    """)
+  let heldPage = Query(
+    """
+    SELECT ino, kind = 1 AND content = 0, item, generation, size, atime, mtime, flags, version IS NULL, \
+    blocks FROM inode WHERE ino > ? ORDER BY ino LIMIT ?
     """)
   let deleteInode = Query("DELETE FROM inode WHERE ino = ?")
   let orphans = Query("SELECT ino FROM inode WHERE detached <> 0 AND flags & 8 <> 0")
@@ -188,12 +202,16 @@ struct Queries {
 
   let stamp = Query("SELECT stamp FROM dirty WHERE item = ?")
   let setStamp = Query("INSERT OR REPLACE INTO dirty (item, stamp, changed) VALUES (?, ?, ?)")
-  /// Dirty if the other devices know of the item, else nothing to tell them.
+  /// Dirty if the other devices know of the item, or may, else nothing to tell them.
   let setStampIfRemote = Query(
     """
     INSERT OR REPLACE INTO dirty (item, stamp, changed) \
-    SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM remote WHERE item = ?)
+    SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM remote WHERE item = ?1) \
+    OR EXISTS (SELECT 1 FROM sending WHERE item = ?1)
     """)
+  let setSending = Query("INSERT OR REPLACE INTO sending (item, record) VALUES (?, ?)")
+  let sending = Query("SELECT record FROM sending WHERE item = ?")
+  let clearSending = Query("DELETE FROM sending")
   let clearStamp = Query("DELETE FROM dirty WHERE item = ?")
   let stampedAfter = Query("SELECT item FROM dirty WHERE stamp > ?")
   let dirtyMore = Query("SELECT COUNT(*) FROM (SELECT 1 FROM dirty LIMIT ?)")

@@ -103,6 +103,8 @@ extension Engine {
     try write { db in
       try queries.metaSet.run(db, "position.sequence", position.sequence.column)
       try queries.metaSet.run(db, "position.hash", position.hash)
+      // Whatever was on the way to this place in the log is now known to be there or not to be.
+      try queries.clearSending.run(db)
     }
   }
 
@@ -120,6 +122,7 @@ extension Engine {
       guard seen.insert(id).inserted else { throw Errno.badMessage }
     }
     guard !changes.removals.contains(.root) else { throw Errno.badMessage }
+    let usage = try knownUsage()
 
     // All old links go before any new one comes, so that names can be swapped in one segment.
     var rows: [ItemID: RemoteRow] = [:]
@@ -137,9 +140,9 @@ extension Engine {
     }
     for record in upserts {
       try check(record, knownAs: olds[record.id]?.kind)
-      try setRemoteRow(
-        record.id, RemoteRow(record: record.encoded(), applied: rows[record.id]?.applied),
-        was: rows[record.id])
+      var row = RemoteRow(record: record.encoded(), applied: rows[record.id]?.applied)
+      if try wasSent(record.id, as: row.record) { row.applied = row.record }
+      try setRemoteRow(record.id, row, was: rows[record.id])
       try setConflicted(record.id, !record.conflicts.isEmpty)
       do {
         try write { db in
@@ -158,11 +161,38 @@ extension Engine {
       try setRemoteRow(id, RemoteRow(record: nil, applied: rows[id]?.applied), was: rows[id])
       try setConflicted(id, false)
     }
+    if let usage {
+      try setUsage(
+        usage &- olds.values.reduce(0) { $0 &+ $1.allottedBytes }
+          &+ upserts.reduce(0) { $0 &+ $1.allottedBytes })
+    }
     try keepRemoved(changes, olds, from: origin)
     try checkTree(changes)
     try foldPacks(changes, at: position)
     try noteLog(changes, from: origin)
     try setPosition(position)
+  }
+
+  /// These records, of items that were here when the segment was planned, are about to be put into the log.
+  /// Whether they got there is not known before the next fold: a device that is stopped meanwhile, or whose
+  /// answer is lost, must still know of one that goes until then that others may have heard of it, and as
+  /// what.
+  func noteSending(_ records: [ItemRecord]) throws {
+    for record in records {
+      try write { db in try queries.setSending.run(db, record.id, record.encoded()) }
+      // It went between the plan and now.
+      if try syncedInode(record.id) == nil, try stamp(record.id) == nil { setStamp(record.id) }
+    }
+  }
+
+  /// Whether this very record was on its way from here. Then what the log has of the item is no news, and
+  /// what has become of the item since, a removal or a new name, is a change of it.
+  private func wasSent(_ item: ItemID, as record: [UInt8]?) throws -> Bool {
+    guard try read({ db in try queries.sending.first(db, item) { $0.bytes(0) } }) == record,
+      record != nil
+    else { return false }
+    if try syncedInode(item) == nil, try stamp(item) == nil { setStamp(item) }
+    return true
   }
 
   private func setConflicted(_ item: ItemID, _ isConflicted: Bool) throws {

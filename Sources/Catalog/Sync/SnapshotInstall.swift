@@ -80,6 +80,7 @@ extension Engine {
       try db.execute("DELETE FROM snapshot")
       try queries.metaSet.run(db, "log.weight", Int64(0))
     }
+    try forgetUsage()
     try noteSnapshot(mark, from: device)
     try setPosition(LogPosition(sequence: mark.sequence, hash: hash))
     try dropStaged()

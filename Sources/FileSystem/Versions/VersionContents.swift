@@ -23,6 +23,8 @@ final class VersionContents: Sendable {
     var users = 0
     /// Changes whenever it comes into use or out of it.
     var turn: UInt64 = 0
+    /// Of the first who may cause a download; until there is one, why there is none.
+    var cause: Result<DownloadCause, Errno> = .failure(.notPermitted)
   }
 
   private struct Load {
@@ -73,26 +75,32 @@ final class VersionContents: Sendable {
   }
 
   /// One more user, who calls `close` some time if `completion` got a file. Called once, on any thread,
-  /// perhaps before this has returned; not after `cancel`.
+  /// perhaps before this has returned; not after `cancel`. Who may cause no download gets what is here, or
+  /// comes for another.
   func open(
-    _ version: ContentVersion, of inode: InodeNumber, completion: @escaping Completion
+    _ version: ContentVersion, of inode: InodeNumber, _ permission: DownloadPermission,
+    completion: @escaping Completion
   ) -> any FetchTicket {
     enum Step {
       case ready(OpenFile)
       case wait
       case load
     }
+    let cause: Result<DownloadCause, Errno> =
+      permission.refusal(of: .version).map { .failure($0) } ?? .success(permission.cause(.version))
     let (waiter, step) = state.withLock { state -> (UInt64, Step) in
       let waiter = state.number()
       guard var content = state.contents[version.id] else {
         let token = state.number()
-        state.contents[version.id] = Content(token: token, waiters: [waiter: completion])
+        state.contents[version.id] = Content(
+          token: token, waiters: [waiter: completion], cause: cause)
         state.queue.append(Load(version: version, inode: inode, token: token))
         return (waiter, .load)
       }
       defer { state.contents[version.id] = content }
       guard let file = content.file else {
         content.waiters[waiter] = completion
+        if case .failure = content.cause { content.cause = cause }
         return (waiter, .wait)
       }
       content.users += 1
@@ -181,10 +189,16 @@ final class VersionContents: Sendable {
     } catch {
       return finish(version, token, .failure(error))
     }
+    let cause: DownloadCause
+    switch state.withLock({ $0.contents[version.id]?.cause }) {
+    case .success(let known)?: cause = known
+    case .failure(let refusal)?: return finish(version, token, .failure(refusal))
+    case nil: return finish(version, token, .failure(.interrupted))
+    }
     guard let fetcher = coordinator.versionFetcher else {
       return finish(version, token, .failure(.networkDown))
     }
-    let ticket = fetcher.fetch(version.id, of: inode, into: file) { result in
+    let ticket = fetcher.fetch(version.id, of: inode, into: file, cause: cause) { result in
       self.finish(version, token, result.map { file }.mapError(\.errno))
     }
     let isWanted = state.withLock { state in

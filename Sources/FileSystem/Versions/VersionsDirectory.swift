@@ -180,11 +180,22 @@ package final class VersionsDirectory: Sendable {
   /// Brings the whole content. `completion` gets a handle, to be released by who has it, or the errno; it
   /// is called once, on any thread, perhaps before this has returned, and not after a `cancel`.
   package func open(
-    _ wait: VersionWait, completion: @escaping @Sendable (Result<UInt64, Errno>) -> Void
+    _ wait: VersionWait, for caller: Caller = Caller(user: 0, group: 0),
+    completion: @escaping @Sendable (Result<UInt64, Errno>) -> Void
   ) -> any FetchTicket {
-    contents.open(wait.version, of: wait.inode) { [self] result in
-      completion(result.map { add(wait.version.id, $0) })
+    let ticket = LaterTicket {}
+    @Sendable func begin(_ permission: DownloadPermission) -> any FetchTicket {
+      contents.open(wait.version, of: wait.inode, permission) { [self] result in
+        if case .failure(let error) = result, error == permission.refusal(of: .version) {
+          fileSystem.coordinator.noteDenied(wait.inode, for: permission.cause(.version))
+        }
+        completion(result.map { add(wait.version.id, $0) })
+      }
     }
+    let now = fileSystem.coordinator.downloads.permission(ofThread: caller.process) { permission in
+      ticket.begin { begin(permission) }
+    }
+    return now.map(begin) ?? ticket
   }
 
   private func add(_ version: VersionID, _ file: OpenFile) -> UInt64 {

@@ -14,18 +14,20 @@ extension ContainerSync {
       // Not all devices of an account at the same moment after a common start.
       try? await Task.sleep(for: settings.compaction.interval * Double.random(in: 0.7...1.3))
       guard !Task.isCancelled else { return }
+      // It is of use to nobody today.
+      guard !link.isMetered else { continue }
       do throws(SyncFailure) {
         try await compact()
       } catch {
         // It goes on from there the next time; who wonders why the log stays long finds it here.
-        logger.log(level: error == .offline ? .debug : .warning, "compaction: \(error)")
+        logger.log(level: error.isOfTheNetwork ? .debug : .warning, "compaction: \(error)")
       }
     }
   }
 
   /// Does what is due now. Asks the backend nothing where nothing is.
   package func compact() async throws(SyncFailure) {
-    guard link.isReachable else { throw .offline }
+    try link.check()
     do throws(CycleFailure) {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
       let catalog = coordinator.catalog

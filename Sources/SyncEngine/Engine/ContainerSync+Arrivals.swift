@@ -49,17 +49,17 @@ extension ContainerSync {
   /// Starts to bring what is wanted before it is opened.
   private func fetch(_ arrivals: [Arrival]) {
     let coordinator = coordinator
-    var pinned: [InodeNumber: Bool] = [:]
+    let isGreedy = policy == .greedy
+    // One look at the directories above for all that came into one.
+    var wanted: [InodeNumber: Bool] = [:]
     for arrival in arrivals where arrival.record.kind == .file {
-      if policy != .greedy {
-        let isPinned =
-          pinned[arrival.parent]
-          ?? (try? coordinator.catalog.inode(arrival.parent)).map { coordinator.isPinned($0) }
-          ?? false
-        pinned[arrival.parent] = isPinned
-        guard isPinned else { continue }
-      }
-      try? coordinator.startDownload(arrival.number)
+      let isWanted =
+        wanted[arrival.parent]
+        ?? (try? coordinator.catalog.inode(arrival.parent)).map {
+          coordinator.keeping(of: $0).isWanted(isGreedy: isGreedy)
+        } ?? isGreedy
+      wanted[arrival.parent] = isWanted
+      if isWanted { try? coordinator.startWanted(arrival.number, isGreedy: isGreedy) }
     }
   }
 }

@@ -16,6 +16,7 @@ extension ContainerSync {
     do throws(CycleFailure) {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
       reserved = []
+      deniedRoom = []
       try resumeUploads()
       for _ in 0..<Self.roundLimit {
         guard !Task.isCancelled else { throw CycleFailure.cancelled }
@@ -23,6 +24,7 @@ extension ContainerSync {
         switch try await round(remote) {
         case .settled: return .settled
         case .waiting: return .waiting
+        case .full: return .full(quotaText)
         case .again: continue
         }
       }
@@ -36,6 +38,7 @@ extension ContainerSync {
     case settled
     case again
     case waiting
+    case full
   }
 
   /// Folds what the log has beyond the catalog's position.
@@ -88,7 +91,11 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
-    let (items, changes) = try local { () throws(Errno) in try gather() }
+    let gathered = try local { () throws(Errno) in try gather() }
+    var items = gathered.items
+    let changes = gathered.changes
+    let isWriting = items.values.contains { $0.local?.isBusy == true }
+    try local { () throws(Errno) in try holdBeyondQuota(&items, changes) }
     packageWake = nil
     guard !items.isEmpty else {
       packagesHeld = [:]
@@ -101,10 +108,14 @@ extension ContainerSync {
     }
     let held = try local { () throws(Errno) in try heldPackages(items, changes) }
     let claimed = try local { () throws(Errno) in try heldByClaims(items) }
-    let planner = Planner(
-      device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
-      packages: coordinator.packages, held: held.union(claimed), claimed: claimed)
-    var plan = try local { () throws(Errno) in try planner.plan(items) }
+    var plan: Plan
+    repeat {
+      let untouched = claimed.union(deniedRoom)
+      let planner = Planner(
+        device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
+        packages: coordinator.packages, held: held.union(untouched), claimed: untouched)
+      plan = try local { () throws(Errno) in try planner.plan(items) }
+    } while try local({ () throws(Errno) in try denyBeyondQuota(plan) })
     logger.trace("plan for \(items.count) items: \(plan)")
 
     if try restoreRemoved(plan) { return .again }
@@ -124,7 +135,12 @@ extension ContainerSync {
     guard !left.isEmpty else { return .again }
     // Whatever is left waits for a close, unless this round moved something.
     let hasMoved = !plan.local.isEmpty || !plan.upserts.isEmpty || !plan.removals.isEmpty
-    return hasMoved ? .again : .waiting
+    if hasMoved { return .again }
+    let isFull =
+      !(beyondQuota.isEmpty && deniedRoom.isEmpty) && !isWriting && claimed.isEmpty
+      && packageWake == nil && transfers.errors().isEmpty
+      && turns.paused(at: monotonicNanoseconds()).isEmpty
+    return isFull ? .full : .waiting
   }
 
   /// The items in which the trees differ, each as it is in all three, at one moment.
@@ -186,6 +202,8 @@ extension ContainerSync {
       return false
     }
     defer { claims.table.release(claim) }
+    coordinator.beginMoving()
+    defer { coordinator.endMoving() }
     do throws(ApplyFailure) {
       let result = try coordinator.catalog.apply(
         operations, given: plan.givens,
@@ -201,7 +219,7 @@ extension ContainerSync {
       coordinator.invalidate(result.invalidations)
       coordinator.tell(result.changes, by: { writers[$0] })
       discard(result.obsolete)
-      fetchArrivals(operations)
+      fetchArrivals(operations, result.changes)
       return true
     } catch {
       logger.trace("not applied: \(error)")
@@ -256,7 +274,11 @@ extension ContainerSync {
       }
       // What others are told of must not be gone here after a power cut: they would wait for content
       // that nobody has.
-      try local { () throws(Errno) in try catalog.commit(durable: true) }
+      try local { () throws(Errno) in
+        // Not what the plan makes for the log alone: that was never here, so it has not gone.
+        try catalog.noteSending(changes.upserts.filter { plan.ofHere.contains($0.id) })
+        try catalog.commit(durable: true)
+      }
       guard try local({ () throws(Errno) in try catalog.losses() }) == losses else { return false }
       FaultPoint.reach("sync.announcing")
       let committed = try await remotely { () throws(RemoteError) in

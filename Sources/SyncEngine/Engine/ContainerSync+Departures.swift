@@ -71,7 +71,9 @@ extension ContainerSync {
     guard !coordinator.claims.concerns(coordinator.container) else { return .nothing }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     let plan = try local { () throws(Errno) -> Plan? in
-      let trees = try gather(items).items
+      let gathered = try gather(items)
+      var trees = gathered.items
+      try holdBeyondQuota(&trees, gathered.changes, isPart: true)
       var independence = Independence(
         view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: trees)
       var chosen: [ItemID: ItemTrees] = [:]
@@ -80,7 +82,8 @@ extension ContainerSync {
       let planner = Planner(
         device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
         packages: coordinator.packages)
-      return try planner.plan(chosen)
+      let plan = try planner.plan(chosen)
+      return try denyBeyondQuota(plan) ? nil : plan
     }
     guard let plan, !plan.isPreliminary, plan.removals.isEmpty, plan.archives.isEmpty,
       plan.local.allSatisfy({ if case .agree = $0 { true } else { false } })

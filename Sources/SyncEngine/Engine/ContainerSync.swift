@@ -1,3 +1,4 @@
+internal import Backend
 internal import Catalog
 package import Coordination
 internal import Dispatch
@@ -23,6 +24,7 @@ package actor ContainerSync {
   nonisolated let signals: SyncSignals
   nonisolated let transfers = TransferBoard()
   nonisolated let claims: EngineClaims
+  nonisolated let allotment: Allotment
 
   var policy: ContentPolicy
   /// Edited contents that are announced or up, and not yet in the log.
@@ -50,6 +52,10 @@ package actor ContainerSync {
   var losses: UInt64 = 0
   /// When the first of them will have been quiet for long enough.
   var packageWake: Duration?
+  /// Edited files for which the account has no room.
+  var beyondQuota: [ItemID: BeyondQuota] = [:]
+  /// What else has none; of one cycle.
+  var deniedRoom: Set<ItemID> = []
   /// How many calls wait for everything to be sent: for them programs need not pause.
   var hurrying = 0
   var cycle: Task<CycleResult, Never>?
@@ -60,8 +66,10 @@ package actor ContainerSync {
 
   package init(
     coordinator: ContainerCoordinator, link: RemoteLink, device: Model.DeviceID,
-    policy: ContentPolicy = .onDemand, settings: SyncSettings = SyncSettings(), logger: Logger
+    policy: ContentPolicy = .onDemand, settings: SyncSettings = SyncSettings(),
+    allotment: Allotment = Allotment(), logger: Logger
   ) {
+    self.allotment = allotment
     self.coordinator = coordinator
     self.link = link
     self.device = device
@@ -79,6 +87,14 @@ package actor ContainerSync {
   /// Begins to watch both sides. Call it once.
   package func start() {
     let signals = signals
+    allotment.opened(
+      coordinator.container, using: (try? coordinator.catalog.usage()) ?? 0,
+      wake: { signals.look() })
+    let allotment = allotment
+    coordinator.setAllotted {
+      let figures = allotment.figures
+      return figures.limit.map { AllottedSpace(limit: $0, left: figures.left ?? 0) }
+    }
     coordinator.setFetcher(fetcher)
     coordinator.setVersionFetcher(fetcher)
     coordinator.setTransferReporter(self)
@@ -105,15 +121,42 @@ package actor ContainerSync {
     _ = await cycle?.value
     for task in tasks { await task.value }
     claims.end()
+    allotment.closed(coordinator.container)
     link.setCatchUp(nil)
     fetcher.stop()
     coordinator.setFetcher(nil)
     coordinator.setVersionFetcher(nil)
     coordinator.setTransferReporter(nil)
+    coordinator.setAllotted(nil)
+  }
+
+  /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the last
+  /// cycle.
+  package nonisolated var canSend: Bool {
+    link.isReachable && !link.isMetered && transfers.stoppedBy == nil
   }
 
   /// Looks at both sides now, without waiting for it.
   package nonisolated func trigger() { signals.look() }
+
+  /// Sends what waits, as `sync` does, with nobody waiting for it.
+  package func sendNow() async {
+    hurrying += 1
+    defer { hurrying -= 1 }
+    _ = await runCycle(freshly: true)
+  }
+
+  /// Bytes cost money from now on, or do not any more.
+  package nonisolated func meteredChanged() {
+    fetcher.meteredChanged()
+    Task { await self.lookAnew() }
+  }
+
+  /// A cycle that sends what nobody asked for ends; what of it is up stays up.
+  private func lookAnew() {
+    if link.isMetered, hurrying == 0 { cycle?.cancel() }
+    signals.look()
+  }
 
   package func setPolicy(_ policy: ContentPolicy) {
     self.policy = policy
@@ -123,8 +166,9 @@ package actor ContainerSync {
   // MARK: Waiting for it
 
   /// Returns when everything that was written here before the call is in the backend, and everything
-  /// that the backend held at the call is applied here.
-  package func sync(timeout: Duration? = nil) async throws(SyncFailure) {
+  /// that the backend held at the call is applied here. `needsRoom`: fails if the account has no room for
+  /// some of it.
+  package func sync(timeout: Duration? = nil, needsRoom: Bool = true) async throws(SyncFailure) {
     let deadline = timeout.map { ContinuousClock.now + $0 }
     var pause: Duration = .milliseconds(20)
     damaged = [:]
@@ -133,11 +177,15 @@ package actor ContainerSync {
     defer { hurrying -= 1 }
     while true {
       guard !isStopped else { throw .stopped }
-      guard link.isReachable else { throw .offline }
+      try link.check()
       let result = await runCycle(freshly: true)
       switch result {
       case .settled:
-        if policy == .greedy, fetcher.activeCount > 0 { break }
+        if policy == .greedy, !link.isMetered, fetcher.activeCount > 0 { break }
+        await kernelKnows()
+        return
+      case .full(let text):
+        guard !needsRoom else { throw .failed(text) }
         await kernelKnows()
         return
       case .waiting:
@@ -172,7 +220,8 @@ package actor ContainerSync {
       pendingUploads: (try? catalog.dirtyCount()) ?? 0,
       pendingDownloads: fetcher.activeCount,
       conflicts: (try? catalog.conflictCount()) ?? 0,
-      errors: [lastError].compactMap(\.self) + transfers.errors() + pausedTurns(),
+      errors: [lastError].compactMap(\.self) + transfers.errors()
+        + [transfers.quotaLine].compactMap(\.self) + pausedTurns(),
       transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number })
   }
 
@@ -190,6 +239,8 @@ package actor ContainerSync {
     case settled
     /// Something waits for a program to close a file.
     case waiting
+    /// All that is left has no room in the account: it waits until something changes. The text says so.
+    case full(String)
     case failed(SyncFailure)
   }
 
@@ -201,7 +252,8 @@ package actor ContainerSync {
       if let next = cycle, next != running { return await next.value }
     }
     guard !isStopped else { return .failed(.stopped) }
-    let task = Task { await self.performCycle() }
+    // It is nobody's who joins it, nor as urgent as who began it.
+    let task = Transfers.$isAwaited.withValue(false) { Task { await self.performCycle() } }
     cycle = task
     let result = await task.value
     if cycle == task { cycle = nil }
@@ -209,20 +261,21 @@ package actor ContainerSync {
   }
 
   private func performCycle() async -> CycleResult {
-    guard link.isReachable else {
-      claims.release(claims.held)
-      return .failed(.offline)
-    }
     do throws(SyncFailure) {
+      try link.check()
+      fetcher.startBacklog()
       let result = try await synchronize()
-      if case .settled = result { fetchMissed() }
+      switch result {
+      case .settled, .full: if !link.isMetered { fetchMissed() }
+      case .waiting, .failed: break
+      }
       lastError = nil
       return result
     } catch {
       // Others wait for what it may not need for long.
       claims.release(claims.held)
       if error != .offline, error != .stopped {
-        if lastError != error.description { logger.error("sync: \(error)") }
+        if lastError != error.description, !error.isOfTheNetwork { logger.error("sync: \(error)") }
         lastError = error.description
       }
       return .failed(error)
@@ -237,12 +290,14 @@ package actor ContainerSync {
       if signal == .changedHere { await waitForQuiet() }
       guard !Task.isCancelled else { return }
       switch await runCycle(freshly: true) {
-      case .settled:
+      case .settled, .full:
         retry = .seconds(1)
       case .waiting:
         // Its close tells us; this is for what closes without telling, such as a mapping.
-        signals.lookLater(after: min(packageWake ?? .seconds(2), .seconds(2)))
-      case .failed(.offline), .failed(.stopped):
+        signals.lookLater(
+          after: min(packageWake ?? restPause, restPause))
+      case .failed(.offline), .failed(.unreachable), .failed(.stopped):
+        // News tell when it is over.
         break
       case .failed(.held):
         // The user's word, a change here and one elsewhere each wake it; trying again does nothing.
@@ -285,8 +340,17 @@ package actor ContainerSync {
 
   private func poll() async {
     while !Task.isCancelled {
-      try? await Task.sleep(for: settings.poll)
+      try? await Task.sleep(for: pollPause)
+      // Where the news are found by looking this would be as many requests again.
+      if let remote = try? await link.container(), remote.looksForNews { continue }
       signals.look()
     }
+  }
+
+  /// Between two looks at what waits for a close.
+  private var restPause: Duration { link.isMetered ? pollPause : .seconds(2) }
+
+  private var pollPause: Duration {
+    link.isMetered ? settings.poll * settings.meteredPolls : settings.poll
   }
 }

@@ -14,6 +14,7 @@ enum CycleFailure: Error {
   var asSyncFailure: SyncFailure {
     switch self {
     case .remote(.store(.offline)): .offline
+    case .remote(.store(.unreachable(let reason))): .unreachable(reason)
     case .remote(.cancelled), .cancelled: .stopped
     case .remote(let error): .failed(error.description)
     case .local(let text): .failed(text)
@@ -26,7 +27,8 @@ extension FetchFailure {
   init(_ error: RemoteError) {
     switch error {
     case .store(.offline): self = .offline
-    case .store(.unavailable): self = .stalled
+    case .store(.unreachable(let reason)): self = .unreachable(reason)
+    case .store(.unavailable), .store(.busy): self = .stalled
     case .store(.notFound): self = .notFound
     case .packMissing: self = .missing(error.description)
     case .cancelled, .store(.cancelled): self = .cancelled

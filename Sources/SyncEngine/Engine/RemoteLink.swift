@@ -3,22 +3,69 @@ package import Model
 internal import Platform
 package import RemoteStore
 
+/// What the network is like, for the engine to ask at any time.
+package struct LinkWeather: Sendable {
+  /// Airplane mode is on.
+  package var isOffline: @Sendable () -> Bool
+  /// Why nothing can be asked of the backend; nil: it answers, as far as is known.
+  package var outage: @Sendable () -> String?
+  /// Somebody waits for what the backend has, though there is an outage.
+  package var wanted: @Sendable () -> Void
+  /// Bytes cost money: nothing comes or goes that nobody asked for.
+  package var isMetered: @Sendable () -> Bool
+  /// Bytes wait for their turn, since they are limited: they are late on purpose.
+  package var isHoldingDownloads: @Sendable () -> Bool
+
+  package init(
+    isOffline: @escaping @Sendable () -> Bool,
+    outage: @escaping @Sendable () -> String? = { nil },
+    wanted: @escaping @Sendable () -> Void = {},
+    isMetered: @escaping @Sendable () -> Bool = { false },
+    isHoldingDownloads: @escaping @Sendable () -> Bool = { false }
+  ) {
+    self.isOffline = isOffline
+    self.outage = outage
+    self.wanted = wanted
+    self.isMetered = isMetered
+    self.isHoldingDownloads = isHoldingDownloads
+  }
+}
+
 /// The way to the container in the backend, made when it is first needed: a device that starts
 /// without its backend works with what it has.
 package final class RemoteLink: RemoteContent, Sendable {
   package typealias Connect = @Sendable () async throws(RemoteError) -> RemoteContainer
 
   private let connect: Connect
-  private let isOffline: @Sendable () -> Bool
+  private let weather: LinkWeather
   private let known = Lock<RemoteContainer?>(nil)
   private let reader = Lock<(@Sendable () async -> Void)?>(nil)
 
-  package init(isOffline: @escaping @Sendable () -> Bool, connect: @escaping Connect) {
-    self.isOffline = isOffline
+  package init(_ weather: LinkWeather, connect: @escaping Connect) {
+    self.weather = weather
     self.connect = connect
   }
 
-  package var isReachable: Bool { !isOffline() }
+  package convenience init(
+    isOffline: @escaping @Sendable () -> Bool, connect: @escaping Connect
+  ) {
+    self.init(LinkWeather(isOffline: isOffline), connect: connect)
+  }
+
+  package var obstacle: FetchFailure? {
+    if weather.isOffline() { return .offline }
+    return weather.outage().map(FetchFailure.unreachable)
+  }
+
+  /// The same for who syncs.
+  func check() throws(SyncFailure) {
+    if weather.isOffline() { throw .offline }
+    if let reason = weather.outage() { throw .unreachable(reason) }
+  }
+
+  package var isMetered: Bool { weather.isMetered() }
+
+  package func wanted() { weather.wanted() }
 
   /// How to read the log to its head.
   func setCatchUp(_ reader: (@Sendable () async -> Void)?) { self.reader.withLock { $0 = reader } }
@@ -45,12 +92,16 @@ package final class RemoteLink: RemoteContent, Sendable {
         do throws(RemoteError) {
           return .success(try await self.container().read(chunks))
         } catch {
-          return .failure(FetchFailure(error))
+          let failure = FetchFailure(error)
+          // What did not arrive is known by now not to.
+          return .failure(failure == .stalled ? self.obstacle ?? failure : failure)
         }
       }
       group.addTask {
-        try? await Task.sleep(for: limit)
-        return .failure(.stalled)
+        repeat {
+          try? await Task.sleep(for: limit)
+        } while !Task.isCancelled && self.weather.isHoldingDownloads()
+        return .failure(self.obstacle ?? .stalled)
       }
       let first = await group.next() ?? .failure(.stalled)
       group.cancelAll()

@@ -35,6 +35,8 @@ package struct SyncSettings: Sendable {
   package var longestPackageWait: Duration
   /// How often the log is looked at when nothing tells of news.
   package var poll: Duration
+  /// How many times as long it is while bytes cost money.
+  package var meteredPolls = 6
   /// How much is removed from other devices without asking.
   package var deletions: DeletionGuard
 
@@ -93,6 +95,8 @@ package struct SyncStatus: Sendable, Hashable {
 
 package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
   case offline
+  /// The backend is known not to answer, and why: nothing was tried.
+  case unreachable(String)
   case timedOut(String)
   /// The backend or the local disk; the text says what happened and what to do.
   case failed(String)
@@ -100,9 +104,18 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
   case held(String)
   case stopped
 
+  /// It is said elsewhere, once, and ends by itself or by the user.
+  var isOfTheNetwork: Bool {
+    switch self {
+    case .offline, .unreachable: true
+    default: false
+    }
+  }
+
   package var description: String {
     switch self {
     case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
+    case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .timedOut(let what): "timed out: \(what)"
     case .failed(let text), .held(let text): text
     case .stopped: "the container is being closed"

@@ -174,7 +174,10 @@ package struct Planner<View: TreeView> {
           ))
       }
       let isWhole = !target.needsUpload
-      if changesRemote { plan.upserts.append(record) }
+      if changesRemote {
+        plan.upserts.append(record)
+        if trees.local != nil { plan.ofHere.insert(id) }
+      }
       if isWhole, changesRemote || target.commits != nil {
         plan.settled[id] = trees.stamp ?? 0
         if let edited = target.commits { plan.versions[id] = edited.version }

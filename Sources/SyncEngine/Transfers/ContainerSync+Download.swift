@@ -32,12 +32,16 @@ extension ContainerSync {
         let wanted = plan.record(of: item)?.content, let manifest = wanted.manifest,
         manifest.size > 0
       else { continue }
+      // Its older content goes instead, and the newer one comes when somebody reads it.
+      if coordinator.keeping(of: found.inode).givesWayUnread { continue }
       if let ready = stagings[item], ready.version == wanted.id {
         result[item] = ready.generation
         continue
       }
       let generation = coordinator.catalog.nextGeneration()
       let key = ContentKey(item: item, generation: generation)
+      let room = await coordinator.reserve(manifest.size)
+      defer { room?.end() }
       do throws(CycleFailure) {
         try await fill(key, with: manifest, from: found, remote)
         guard try isUntouched(found) else {
@@ -148,6 +152,8 @@ extension ContainerSync {
         do throws(Errno) { try partial.write(bytes, at: part.offset) } catch {
           throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
         }
+        coordinator.noteFetched(
+          UInt64(bytes.count), of: old.inode.number, for: DownloadCause(.update))
       }
     }
     do throws(Errno) {
@@ -159,38 +165,35 @@ extension ContainerSync {
     content.dropPartial(key)
   }
 
-  /// Starts to bring what has just arrived, where it is wanted before it is opened.
-  func fetchArrivals(_ operations: [LocalOperation]) {
+  /// Starts to bring what has just arrived, where it is wanted before it is opened; and what was moved to
+  /// where it is.
+  func fetchArrivals(_ operations: [LocalOperation], _ changes: [ItemChange]) {
+    let isGreedy = policy == .greedy
     for case .upsert(let record, content: .placeholder, _) in operations where record.kind == .file
     {
-      guard let number = try? coordinator.catalog.inodeNumber(of: record.id),
-        let inode = try? coordinator.catalog.inode(number)
-      else { continue }
-      if policy == .greedy || coordinator.isPinned(inode) {
-        try? coordinator.startDownload(number)
+      guard let number = (try? coordinator.catalog.inodeNumber(of: record.id)) ?? nil else {
+        continue
       }
+      try? coordinator.startWanted(number, isGreedy: isGreedy)
+    }
+    for change in changes {
+      guard case .moved = change.what, let inode = try? coordinator.catalog.inode(change.number)
+      else { continue }
+      coordinator.noteArrival(of: inode)
     }
   }
 
   /// Asks again for what is wanted here and did not come: at rest, so at most once a look.
   func fetchMissed() {
     guard fetcher.takeMissedBackground() else { return }
-    if policy == .greedy { return fetchEverything() }
-    let coordinator = coordinator
-    do throws(Errno) {
-      try coordinator.forEachBelow(.root) { inode in
-        guard inode.kind == .file, inode.content == .remote, coordinator.isPinned(inode) else {
-          return
-        }
-        try? coordinator.startDownload(inode.number)
-      }
-    } catch {
-      logger.debug("what is pinned cannot be looked for now: \(error)")
-    }
+    fetchEverything()
   }
 
+  /// Everything that is wanted here before it is opened.
   func fetchEverything() {
-    do throws(Errno) { try coordinator.startDownload(.root) } catch {
+    do throws(Errno) {
+      try coordinator.startWanted(.root, isGreedy: policy == .greedy)
+    } catch {
       logger.debug("not everything can be fetched now: \(error)")
     }
   }

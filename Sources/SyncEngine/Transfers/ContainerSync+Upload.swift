@@ -80,8 +80,10 @@ extension ContainerSync {
 
   /// The files whose content can go now.
   private func ready(_ items: [ItemID]) throws(Errno) -> [Catalog.Inode] {
+    // Until somebody asks for it, or it costs nothing any more.
+    guard !link.isMetered || hurrying > 0 else { return [] }
     var result: [Catalog.Inode] = []
-    for item in items {
+    for item in items where beyondQuota[item] == nil {
       guard let found = try coordinator.catalog.local(item), found.isEdited,
         !coordinator.isOpenForWriting(found.inode.number), found.inode.content == .local
       else { continue }

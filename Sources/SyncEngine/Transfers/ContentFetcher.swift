@@ -1,3 +1,4 @@
+internal import Backend
 package import Catalog
 internal import ContentStore
 package import Coordination
@@ -16,12 +17,32 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var nextWaiter: UInt64 = 1
     /// Whole contents that are wanted some time, in the order of asking.
     var backlog: [InodeNumber] = []
-    /// What is in `backlog`.
-    var queued: Set<InodeNumber> = []
+    /// What is in `backlog`, and why.
+    private(set) var queued: [InodeNumber: DownloadCause] = [:]
+    /// How many of those somebody asked for.
+    private(set) var asked = 0
+    /// What a request brings at most, as the last ones went.
+    var batchLimit = DownloadJob.firstBatchLimit
+    /// What is fetched of the backlog though nobody asked for it by name.
+    var unasked: Set<InodeNumber> = []
     var backgroundFetches = 0
     /// Something of the backlog did not come, or could not come yet.
     var missedBackground = false
     var isStopped = false
+
+    /// Puts it into the backlog's list of reasons, or takes it out.
+    @discardableResult
+    mutating func setQueued(_ number: InodeNumber, _ cause: DownloadCause?) -> DownloadCause? {
+      let old = queued[number]
+      if old?.isAsked ?? false { asked -= 1 }
+      if cause?.isAsked ?? false { asked += 1 }
+      queued[number] = cause
+      return old
+    }
+
+    mutating func forgetBacklog() {
+      (backlog, queued, unasked, asked) = ([], [:], [], 0)
+    }
   }
 
   let coordinator: ContainerCoordinator
@@ -29,8 +50,6 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// How many contents of the backlog are fetched at a time.
   static let backgroundLimit = 4
   let state = Lock(State())
-  /// How many requests a file has on their way.
-  private static let requestLimit = 4
   /// How long content that its device has not uploaded yet is waited for.
   let pendingLimit: UInt64
   /// How long one answer of the backend is waited for.
@@ -47,14 +66,14 @@ package final class ContentFetcher: ContentFetching, Sendable {
   }
 
   package func fetch(
-    _ number: InodeNumber, range: Range<UInt64>,
+    _ number: InodeNumber, range: Range<UInt64>, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
-    fetch(number, range: range, isBackground: false, completion: completion)
+    fetch(number, range: range, cause: cause, isBackground: false, completion: completion)
   }
 
   func fetch(
-    _ number: InodeNumber, range: Range<UInt64>, isBackground: Bool,
+    _ number: InodeNumber, range: Range<UInt64>, cause: DownloadCause, isBackground: Bool,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
     enum Step { case open, pump, refuse }
@@ -63,9 +82,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
       state.nextWaiter += 1
       guard !state.isStopped else { return (waiter, .refuse) }
       let request = DownloadJob.Request(
-        waiter: waiter, range: range, isBackground: isBackground, completion: completion)
+        waiter: waiter, range: range, cause: cause, isBackground: isBackground,
+        completion: completion)
       let isNew = state.jobs[number] == nil
-      state.jobs[number, default: DownloadJob()].add(request)
+      state.jobs[number, default: DownloadJob(batchLimit: state.batchLimit)].add(request)
       return (waiter, isNew ? .open : .pump)
     }
     if step == .open { coordinator.tellStatus(number) }
@@ -81,7 +101,9 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   package func cancelBackgroundFetches(of number: InodeNumber) {
     let waiters = state.withLock { state -> [DownloadJob.Waiter] in
-      if state.queued.remove(number) != nil { state.backlog.removeAll { $0 == number } }
+      if state.setQueued(number, nil) != nil {
+        state.backlog.removeAll { $0 == number }
+      }
       return state.jobs[number]?.dropBackground() ?? []
     }
     for waiter in waiters { waiter.completion(.failure(.cancelled)) }
@@ -93,8 +115,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   package func stop() {
     let jobs = state.withLock { state -> [DownloadJob] in
       state.isStopped = true
-      state.backlog = []
-      state.queued = []
+      state.forgetBacklog()
       defer { state.jobs = [:] }
       return Array(state.jobs.values)
     }
@@ -147,7 +168,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
         case .neverSent: throw FetchFailure.neverSent
         case .pending:
           // The saving device made the item known before its content was up.
-          guard remote.isReachable else { throw FetchFailure.offline }
+          if let obstacle = remote.obstacle { throw obstacle }
           guard monotonicNanoseconds() < deadline else { throw FetchFailure.stalled }
         }
       } catch {
@@ -199,7 +220,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       case none
       case satisfied([DownloadJob.Waiter])
       case whole(DownloadJob.Source)
-      case batch([Int], DownloadJob.Source)
+      case batch([Int], DownloadJob.Source, isAwaited: Bool)
     }
     while true {
       let step: Step = state.withLock { state in
@@ -215,11 +236,12 @@ package final class ContentFetcher: ContentFetching, Sendable {
           job.isFinishing = true
           return .whole(source)
         }
-        guard job.requestsInFlight < Self.requestLimit else { return .none }
+        guard job.requestsInFlight < job.requestLimit else { return .none }
+        let isAwaited = !job.urgent.isEmpty
         let batch = job.nextBatch()
         guard batch.isEmpty else {
           job.requestsInFlight += 1
-          return .batch(batch, source)
+          return .batch(batch, source, isAwaited: isAwaited)
         }
         return .none
       }
@@ -229,8 +251,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
         return
       case .satisfied(let waiters):
         for waiter in waiters { waiter.completion(.success(())) }
-      case .batch(let batch, let source):
-        Task { await self.load(batch, of: number, from: source) }
+      case .batch(let batch, let source, let isAwaited):
+        Transfers.$isAwaited.withValue(isAwaited) {
+          _ = Task { await self.load(batch, of: number, from: source) }
+        }
       case .whole(let source):
         settle(number, source)
         return
@@ -254,16 +278,23 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var failure: FetchFailure?
     do throws(FetchFailure) {
       let references = batch.map { source.chunks[$0] }
+      let bytes = references.reduce(0) { $0 + UInt64($1.length) }
+      let room = await coordinator.reserve(bytes)
+      defer { room?.end() }
+      let start = monotonicNanoseconds()
+      var hasCome = false
+      defer { noteAnswer(hasCome ? bytes : 0, of: number, since: start) }
       let contents = try await chunks(references)
+      hasCome = true
       for (index, bytes) in zip(batch, contents) {
-        do throws(Errno) {
-          try source.partial.write(bytes, at: source.offsets[index])
-        } catch {
-          throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
-        }
+        try await store(bytes, at: source.offsets[index], in: source.partial)
       }
     } catch {
       failure = error
+    }
+    let causes = state.withLock { $0.jobs[number]?.takeCauses(of: batch) ?? [:] }
+    if failure == nil {
+      for (cause, bytes) in causes { coordinator.noteFetched(bytes, of: number, for: cause) }
     }
     // The file takes more blocks now, which the kernel is to know before its reader does.
     if failure == nil {
@@ -297,8 +328,40 @@ package final class ContentFetcher: ContentFetching, Sendable {
     pump(number)
   }
 
+  /// `bytes`: of what came. What did not come in time may when it is less; what failed at once says nothing.
+  private func noteAnswer(_ bytes: UInt64, of number: InodeNumber, since start: UInt64) {
+    let time = Duration.nanoseconds(monotonicNanoseconds() - start)
+    state.withLock { state in
+      guard var job = state.jobs[number] else { return }
+      job.noteAnswer(bytes, after: time)
+      state.jobs[number] = job
+      state.batchLimit = job.batchLimit
+    }
+  }
+
+  /// On a full disk what can be evicted makes room first.
+  private func store(
+    _ bytes: [UInt8], at offset: UInt64, in partial: PartialContent
+  ) async throws(FetchFailure) {
+    var mayMakeRoom = true
+    while true {
+      do throws(Errno) {
+        return try partial.write(bytes, at: offset)
+      } catch {
+        guard error == .noSpace else { throw .system(error) }
+        guard mayMakeRoom, await coordinator.makeRoom(for: UInt64(bytes.count)) else {
+          throw .noSpace
+        }
+        mayMakeRoom = false
+      }
+    }
+  }
+
   func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [[UInt8]] {
-    guard remote.isReachable else { throw .offline }
+    if let obstacle = remote.obstacle {
+      remote.wanted()
+      throw obstacle
+    }
     let wanted = try places(of: references)
     do throws(FetchFailure) {
       return try await remote.read(wanted, limit: answerLimit)
@@ -342,6 +405,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       finish(number, .success(()))
       coordinator.invalidate([.attributes(number)])
       if isCurrent { coordinator.tell(.downloaded, number) }
+      coordinator.noteUse(number)
     } catch {
       finish(number, .failure(error == .noSpace ? .noSpace : .system(error)))
     }
@@ -382,7 +446,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   }
 
   func isActive(_ number: InodeNumber) -> Bool {
-    state.withLock { $0.jobs[number] != nil || $0.queued.contains(number) }
+    state.withLock { $0.jobs[number] != nil || $0.queued[number] != nil }
   }
 
   func error(of number: InodeNumber) -> String? { state.withLock { $0.errors[number] } }

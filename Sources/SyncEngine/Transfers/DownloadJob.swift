@@ -31,6 +31,7 @@ struct DownloadJob {
   struct Request {
     let waiter: UInt64
     let range: Range<UInt64>
+    let cause: DownloadCause
     let isBackground: Bool
     let completion: @Sendable (Result<Void, FetchFailure>) -> Void
   }
@@ -43,13 +44,20 @@ struct DownloadJob {
   var background: [Int] = []
   /// Chunks that are wanted, on their way or here.
   var requested: Set<Int> = []
+  /// Who wanted them first, of those that are not here yet.
+  var causes: [Int: DownloadCause] = [:]
   var requestsInFlight = 0
   var isFinishing = false
 
   /// A request of up to this many bytes is somebody's read; a larger one is a download.
   static let urgentLimit: UInt64 = 4 << 20
-  /// Bytes of chunks that are asked for at once.
-  static let batchLimit: UInt64 = 4 << 20
+  /// Bytes of chunks that are asked for at once: more where the backend brings them fast, less where a reader
+  /// would wait long for the first of them.
+  private(set) var batchLimit: UInt64
+  static let firstBatchLimit: UInt64 = 4 << 20
+  private static let batchLimits: ClosedRange<UInt64> = 512 << 10...8 << 20
+
+  init(batchLimit: UInt64) { self.batchLimit = batchLimit }
 
   mutating func add(_ request: Request) {
     guard let source else {
@@ -65,6 +73,7 @@ struct DownloadJob {
     let isUrgent = request.range.upperBound - request.range.lowerBound <= Self.urgentLimit
     for index in indices where missing.contains(index) {
       if requested.insert(index).inserted {
+        causes[index] = request.cause
         if isUrgent { urgent.append(index) } else { background.append(index) }
       } else if isUrgent, let place = background.firstIndex(of: index) {
         background.remove(at: place)
@@ -82,13 +91,35 @@ struct DownloadJob {
     var queue = isUrgent ? urgent : background
     while let index = queue.first {
       let length = UInt64(source.chunks[index].length)
-      if let last = batch.last, index != last + 1 || bytes + length > Self.batchLimit { break }
+      if let last = batch.last, index != last + 1 || bytes + length > batchLimit { break }
       batch.append(index)
       bytes += length
       queue.removeFirst()
     }
     if isUrgent { urgent = queue } else { background = queue }
     return batch
+  }
+
+  /// A request for so many bytes was answered after so long.
+  mutating func noteAnswer(_ bytes: UInt64, after time: Duration) {
+    if time > .seconds(2) {
+      batchLimit = max(Self.batchLimits.lowerBound, batchLimit / 2)
+    } else if time < .milliseconds(500), bytes > batchLimit / 2 {
+      batchLimit = min(Self.batchLimits.upperBound, batchLimit * 2)
+    }
+  }
+
+  /// How many requests may be on their way now. Somebody's read does not wait for those that fetch ahead.
+  var requestLimit: Int { urgent.isEmpty ? 6 : 10 }
+
+  /// Takes out why chunks were wanted, with the bytes that are for each reason.
+  mutating func takeCauses(of batch: [Int]) -> [DownloadCause: UInt64] {
+    var result: [DownloadCause: UInt64] = [:]
+    for index in batch {
+      guard let cause = causes.removeValue(forKey: index) else { continue }
+      result[cause, default: 0] += UInt64(source?.chunks[index].length ?? 0)
+    }
+    return result
   }
 
   /// Takes out the waiters that no program is behind, and the chunks that only they wanted.

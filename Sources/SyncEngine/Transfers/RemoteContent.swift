@@ -3,8 +3,14 @@ package import Model
 
 /// What the fetcher needs of the remote side.
 package protocol RemoteContent: Sendable {
-  /// False in airplane mode and before the backend was reached: nothing is asked of it then.
-  var isReachable: Bool { get }
+  /// Why nothing is asked of the backend now, in airplane mode or while it is known not to answer.
+  var obstacle: FetchFailure? { get }
+
+  /// Bytes cost money: nothing comes that nobody asked for.
+  var isMetered: Bool { get }
+
+  /// Somebody waits, though there is an obstacle.
+  func wanted()
 
   /// Reads the log to its head: it may have brought what is missing elsewhere.
   func catchUp() async
@@ -12,4 +18,8 @@ package protocol RemoteContent: Sendable {
   /// The plain bytes of each chunk, checked. Gives up with `.stalled` when the answer takes longer
   /// than `limit`.
   func read(_ chunks: [ChunkLocation], limit: Duration) async throws(FetchFailure) -> [[UInt8]]
+}
+
+extension RemoteContent {
+  package var isReachable: Bool { obstacle == nil }
 }

@@ -14,6 +14,12 @@ final class TransferBoard: Sendable {
     var lastError: String?
   }
 
+  private struct Beyond {
+    var files: [InodeNumber: UInt64] = [:]
+    var limit: UInt64 = 0
+  }
+
+  private let beyond = Lock(Beyond())
   private let stop = Lock<String?>(nil)
   private let uploads = Lock<[InodeNumber: Upload]>([:])
 
@@ -21,6 +27,27 @@ final class TransferBoard: Sendable {
   func stopped(by error: String?) { stop.withLock { $0 = error } }
 
   var stoppedBy: String? { stop.withLock { $0 } }
+
+  /// Files that the account has no room for, with their sizes.
+  func setBeyondQuota(_ files: [InodeNumber: UInt64], limit: UInt64) {
+    beyond.withLock { $0 = Beyond(files: files, limit: limit) }
+  }
+
+  /// Why this one is not sent, if it is for want of room.
+  func quotaError(_ number: InodeNumber) -> String? {
+    beyond.withLock { $0.files[number] == nil ? nil : Allotment.text(limit: $0.limit) }
+  }
+
+  var waitingForRoom: (files: Int, bytes: UInt64) {
+    beyond.withLock { ($0.files.count, $0.files.values.reduce(0, &+)) }
+  }
+
+  /// One line for all of them.
+  var quotaLine: String? {
+    let (files, bytes) = waitingForRoom
+    guard files > 0 else { return nil }
+    return Allotment.text(limit: beyond.withLock { $0.limit }, files: files, bytes: bytes)
+  }
 
   func began(_ number: InodeNumber, size: UInt64) {
     uploads.withLock { uploads in

@@ -55,7 +55,11 @@ extension ContainerSync {
   /// Brings items back, on every device: directories with all in them that can be. What has got their
   /// name meanwhile keeps it, and they become `name 2.ext`.
   package func restore(_ items: [ItemID]) async throws(RestoreFailure) {
-    try await changeLog { try self.restoration(of: items) }
+    try await changeLog {
+      let changes = try self.restoration(of: items)
+      try self.checkRoom(for: changes)
+      return changes
+    }
   }
 
   /// Nobody is to bring these back any more; nil: nothing that was removed up to now.
@@ -73,10 +77,10 @@ extension ContainerSync {
   /// Puts changes right after the state of the log that they were made from.
   private func changeLog(_ changes: () throws -> LogChanges) async throws(RestoreFailure) {
     do {
-      guard link.isReachable else { throw RestoreFailure.offline }
+      try link.check()
       let remote = try await link.container()
       for _ in 0..<100 {
-        try await sync(timeout: .seconds(60))
+        try await sync(timeout: .seconds(60), needsRoom: false)
         let catalog = coordinator.catalog
         let position = try catalog.position()
         let changes = try changes()
@@ -86,7 +90,7 @@ extension ContainerSync {
         }
         if try await remote.commit(changes, after: position, from: origin) != nil {
           // It comes back like any other device's change.
-          try await sync(timeout: .seconds(60))
+          try await sync(timeout: .seconds(60), needsRoom: false)
           return
         }
       }
@@ -94,7 +98,11 @@ extension ContainerSync {
     } catch let failure as RestoreFailure {
       throw failure
     } catch let failure as SyncFailure {
-      throw failure == .offline ? .offline : .failed(failure.description)
+      switch failure {
+      case .offline: throw .offline
+      case .unreachable(let reason): throw .unreachable(reason)
+      default: throw .failed(failure.description)
+      }
     } catch {
       throw .failed("\(error)")
     }
@@ -193,5 +201,6 @@ package struct RemovedPlace: Sendable {
 package enum RestoreFailure: Error, Sendable, Hashable {
   case notFound
   case offline
+  case unreachable(String)
   case failed(String)
 }

@@ -1,6 +1,6 @@
 package import Catalog
 internal import ContentStore
-internal import Coordination
+package import Coordination
 package import Model
 internal import Platform
 internal import RemoteStore
@@ -23,6 +23,7 @@ package enum VersionFailure: Error, Sendable, Hashable {
   /// What was to be removed is what the item shows.
   case isCurrent
   case offline
+  case unreachable(String)
   case failed(String)
 }
 
@@ -65,7 +66,7 @@ extension ContainerSync {
 
   /// Hands the bytes of a version to `receive`, in order, a few megabytes at a time.
   package nonisolated func read(
-    _ version: VersionID, of number: InodeNumber,
+    _ version: VersionID, of number: InodeNumber, cause: DownloadCause = DownloadCause(.command),
     receive: @Sendable ([UInt8]) async throws -> Void
   ) async throws {
     let inode = try coordinator.catalog.inode(number)
@@ -76,13 +77,16 @@ extension ContainerSync {
     guard let manifest = found.manifest else {
       throw VersionFailure.failed("its content is still on the device that saved it")
     }
-    guard link.isReachable else { throw VersionFailure.offline }
+    try link.check()
     let remote = try await link.container()
     var rest = manifest.chunks[...]
     while !rest.isEmpty {
       let batch = Array(rest.prefix(4))
       rest = rest.dropFirst(batch.count)
-      for bytes in try await contents(of: batch, remote) { try await receive(bytes) }
+      for bytes in try await contents(of: batch, remote) {
+        coordinator.noteFetched(UInt64(bytes.count), of: number, for: cause)
+        try await receive(bytes)
+      }
     }
   }
 
@@ -190,7 +194,7 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     do {
       let inode = try catalog.inode(number)
-      guard link.isReachable else { throw VersionFailure.offline }
+      try link.check()
       let remote = try await link.container()
       for _ in 0..<100 {
         try await look(settles: settles)
@@ -213,7 +217,11 @@ extension ContainerSync {
     } catch let failure as VersionFailure {
       throw failure
     } catch let failure as SyncFailure {
-      throw failure == .offline ? .offline : .failed(failure.description)
+      switch failure {
+      case .offline: throw .offline
+      case .unreachable(let reason): throw .unreachable(reason)
+      default: throw .failed(failure.description)
+      }
     } catch {
       throw .failed("\(error)")
     }
@@ -221,7 +229,9 @@ extension ContainerSync {
 
   /// Reads the log to its end.
   private func look(settles: Bool) async throws(SyncFailure) {
-    guard !settles else { return try await sync(timeout: .seconds(60)) }
+    guard !settles else {
+      return try await sync(timeout: .seconds(60), needsRoom: false)
+    }
     if case .failed(let failure) = await runCycle(freshly: true) { throw failure }
     await kernelKnows()
   }

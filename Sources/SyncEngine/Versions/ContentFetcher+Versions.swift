@@ -8,13 +8,13 @@ internal import SystemPackage
 /// Contents that a file has beside the one that its inode shows.
 extension ContentFetcher: VersionFetching {
   package func fetch(
-    _ version: VersionID, of number: InodeNumber, into file: OpenFile,
+    _ version: VersionID, of number: InodeNumber, into file: OpenFile, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
     let task = Task {
       let result: Result<Void, FetchFailure>
       do throws(FetchFailure) {
-        try await self.bring(version, of: number, into: file)
+        try await self.bring(version, of: number, into: file, cause)
         result = .success(())
       } catch {
         result = .failure(error)
@@ -33,9 +33,9 @@ extension ContentFetcher: VersionFetching {
   /// How many chunks are asked for, and held in memory, at a time.
   private static let chunksAtATime = 4
 
-  private func bring(_ version: VersionID, of number: InodeNumber, into file: OpenFile)
-    async throws(FetchFailure)
-  {
+  private func bring(
+    _ version: VersionID, of number: InodeNumber, into file: OpenFile, _ cause: DownloadCause
+  ) async throws(FetchFailure) {
     var rest = try await manifest(of: version, number).chunks[...]
     var offset: UInt64 = 0
     while !rest.isEmpty {
@@ -47,6 +47,7 @@ extension ContentFetcher: VersionFetching {
           throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
         }
         offset += UInt64(bytes.count)
+        coordinator.noteFetched(UInt64(bytes.count), of: number, for: cause)
       }
     }
   }
@@ -74,7 +75,7 @@ extension ContentFetcher: VersionFetching {
       // Somebody has resolved the conflict meanwhile.
       guard let found else { throw FetchFailure.system(.staleNFSFileHandle) }
       if let manifest = found.manifest { return manifest }
-      guard remote.isReachable else { throw FetchFailure.offline }
+      if let obstacle = remote.obstacle { throw obstacle }
       guard monotonicNanoseconds() < deadline else { throw FetchFailure.stalled }
       try? await Task.sleep(for: .milliseconds(100))
     }

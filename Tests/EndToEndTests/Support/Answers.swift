@@ -15,10 +15,11 @@ struct StatusAnswer: Decodable {
     var items: Int, localBytes: Int, totalBytes: Int
     var pendingUploads: Int, pendingDownloads: Int, conflicts: Int
     var errors: [String]
+    var traffic: Traffic?
   }
   struct Traffic: Decodable {
     struct Requests: Decodable { var get: Int, put: Int, list: Int, delete: Int }
-    var bytesUploaded: Int, bytesDownloaded: Int
+    var bytesUploaded: Int, bytesDownloaded: Int, retries: Int
     var requests: Requests
   }
   var daemon: Daemon

@@ -1,0 +1,120 @@
+internal import AsyncHTTPClient
+internal import Backend
+internal import FoundationEssentials
+internal import NIOCore
+internal import NIOHTTP1
+internal import Platform
+internal import SystemPackage
+
+/// Keys that a container's host or the machine gives out.
+///
+/// Sources: "Container credential provider", AWS SDKs and Tools Reference Guide; "Use the Instance
+/// Metadata Service", version 2 only, Amazon EC2 User Guide.
+struct MetadataClient: Sendable {
+  let environment: [String: String]
+  /// Goes past every proxy.
+  let client: HTTPClient
+
+  private static let limit = 65_536
+  private static let container = "http://169.254.170.2"
+
+  /// What both answer with.
+  private struct Answer: Decodable {
+    var identifier: String
+    var secret: String
+    var token: String?
+    var expires: String?
+
+    enum CodingKeys: String, CodingKey {
+      case identifier = "AccessKeyId"
+      case secret = "SecretAccessKey"
+      case token = "Token"
+      case expires = "Expiration"
+    }
+  }
+
+  /// Nil outside a container that gives any.
+  func containerKeys() async throws(StoreError) -> FoundKeys? {
+    let url: String
+    if let path = environment["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"], path.hasPrefix("/") {
+      url = Self.container + path
+    } else if let full = environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"], !full.isEmpty {
+      // In the clear only to the machine itself: the answer is keys.
+      guard let place = S3Endpoint(full),
+        place.isSecure
+          || ["127.0.0.1", "[::1]", "localhost", "169.254.170.23", "169.254.170.2"]
+            .contains(place.host)
+      else {
+        throw .notPermitted(
+          "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https:// nor of this machine")
+      }
+      url = full
+    } else {
+      return nil
+    }
+    var headers = HTTPHeaders()
+    if let token = authorization { headers.add(name: "authorization", value: token) }
+    let bytes = try await get(url, headers)
+    return try Self.parse(bytes, source: url)
+  }
+
+  private var authorization: String? {
+    if let file = environment["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"],
+      let bytes = try? Files.read(file)
+    {
+      return String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
+    }
+    return environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
+  }
+
+  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers.
+  func machineKeys() async throws(StoreError) -> FoundKeys? {
+    if environment["AWS_EC2_METADATA_DISABLED"]?.lowercased() == "true" { return nil }
+    let base = environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? "http://169.254.169.254"
+    let roles = "\(base)/latest/meta-data/iam/security-credentials/"
+    do throws(StoreError) {
+      let token = try await get(
+        "\(base)/latest/api/token", ["x-aws-ec2-metadata-token-ttl-seconds": "21600"],
+        method: .PUT, seconds: 1)
+      let headers: HTTPHeaders = [
+        "x-aws-ec2-metadata-token": String(decoding: token, as: UTF8.self)
+      ]
+      let names = String(decoding: try await get(roles, headers), as: UTF8.self)
+      guard let role = names.split(whereSeparator: \.isNewline).first else { return nil }
+      return try Self.parse(
+        try await get(roles + role, headers), source: "the machine's role \(role)")
+    } catch .unavailable, .notFound, .notPermitted {
+      return nil
+    }
+  }
+
+  private func get(
+    _ url: String, _ headers: HTTPHeaders, method: HTTPMethod = .GET, seconds: Int64 = 5
+  ) async throws(StoreError) -> [UInt8] {
+    var request = HTTPClientRequest(url: url)
+    request.method = method
+    request.headers = headers
+    do {
+      let response = try await client.execute(request, timeout: .seconds(seconds))
+      guard response.status == .ok else {
+        throw StoreError.notPermitted("\(url) gives no keys: it answered \(response.status.code)")
+      }
+      let body = try await response.body.collect(upTo: Self.limit)
+      return Array(body.readableBytesView)
+    } catch let error as StoreError {
+      throw error
+    } catch {
+      throw .unavailable("\(url) gives no keys: \(error)")
+    }
+  }
+
+  static func parse(_ bytes: [UInt8], source: String) throws(StoreError) -> FoundKeys {
+    guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(bytes)) else {
+      throw .unavailable("\(source) gave something that is no access keys")
+    }
+    return FoundKeys(
+      keys: S3Keys(
+        identifier: answer.identifier, secret: answer.secret, token: answer.token),
+      expires: answer.expires.flatMap(S3Time.seconds))
+  }
+}

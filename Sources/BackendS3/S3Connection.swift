@@ -1,0 +1,182 @@
+internal import AsyncHTTPClient
+internal import Backend
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOSSL
+internal import Platform
+
+/// What a store answered.
+struct S3Answer: Sendable {
+  var status: Int
+  var headers: HTTPHeaders
+  var body: [UInt8]
+}
+
+/// One request, by the key it is about.
+struct S3Request: Sendable {
+  var method: HTTPMethod
+  /// Nil: about the bucket.
+  var key: String?
+  var query: [(name: String, value: String)] = []
+  var headers: [(name: String, value: String)] = []
+  var body: [UInt8] = []
+  /// Of the answer's bytes; more is no answer.
+  var limit = 1 << 20
+}
+
+/// Signed requests to one bucket, over connections that are kept and used again.
+///
+/// Safe from any task. A request ends after 30 s without a byte, or when it has taken 30 s and what its
+/// bytes take at 50 KB/s: no half-open connection holds up its caller for ever.
+final class S3Connection: Sendable {
+  let address: S3Address
+  private let client: HTTPClient
+  private let metadata: HTTPClient
+  private let credentials: CredentialChain
+  private let endpoint: S3Endpoint
+
+  private static let idle = TimeAmount.seconds(30)
+  private static let slowest: Int64 = 50_000
+  private static let connections = 32
+
+  init(_ address: S3Address, environment: [String: String]) throws(StoreError) {
+    self.address = address
+    endpoint = address.base
+    var tls = TLSConfiguration.makeClientConfiguration()
+    if let file = address.authorities {
+      do {
+        tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(file))
+      } catch {
+        throw .invalid("the certificates in \(file) cannot be read: \(error)")
+      }
+    }
+    var configuration = HTTPClient.Configuration(
+      tlsConfiguration: tls, redirectConfiguration: .disallow,
+      timeout: .init(connect: .seconds(10), read: Self.idle, write: Self.idle),
+      proxy: ProxySettings.proxy(for: endpoint, environment))
+    configuration.httpVersion = .http1Only
+    configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.connections
+    // Who asks again is `RetryingStore`, which knows when to stop.
+    configuration.connectionPool.retryConnectionEstablishment = false
+    client = HTTPClient(
+      eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup),
+      configuration: configuration)
+    metadata = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup))
+    credentials = CredentialChain(
+      environment: environment,
+      client: MetadataClient(environment: environment, client: metadata))
+  }
+
+  deinit {
+    let clients = [client, metadata]
+    Task.detached { for client in clients { try? await client.shutdown() } }
+  }
+
+  /// What the store answered, whatever it is; fails where it did not answer whole.
+  func send(_ request: S3Request) async throws(StoreError) -> S3Answer {
+    let answer = try await sendOnce(request)
+    guard answer.status == 403 || answer.status == 400,
+      let code = S3Failure(answer)?.code, S3Failure.hasOldKeys(code)
+    else { return answer }
+    // Temporary keys ended earlier than was said.
+    credentials.forget()
+    return try await sendOnce(request)
+  }
+
+  private func sendOnce(_ request: S3Request) async throws(StoreError) -> S3Answer {
+    let signed = try await sign(request)
+    let bytes = Int64(request.body.count + request.limit)
+    let slowest = min(bytes, 1 << 33) / Self.slowest
+    do {
+      let response = try await client.execute(signed, timeout: .seconds(30 + slowest))
+      let length = response.headers.first(name: "content-length").map { Int($0) ?? -1 }
+      let body = try await collect(
+        response.body, length: length, limit: max(request.limit, 1 << 16))
+      if request.method != .HEAD, let length, length != body.count {
+        throw StoreError.unavailable("\(place) answered with less than it said")
+      }
+      return S3Answer(
+        status: Int(response.status.code), headers: response.headers, body: body)
+    } catch let error as StoreError {
+      throw error
+    } catch {
+      throw failure(error)
+    }
+  }
+
+  /// Megabytes, so each is copied once. Nothing is reserved on the word of the store alone.
+  private func collect(
+    _ body: HTTPClientResponse.Body, length: Int?, limit: Int
+  ) async throws -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(max(0, min(length ?? 0, limit)))
+    for try await part in body {
+      guard bytes.count + part.readableBytes <= limit else {
+        throw NIOTooManyBytesError(maxBytes: limit)
+      }
+      part.withUnsafeReadableBytes { bytes.append(contentsOf: $0) }
+    }
+    return bytes
+  }
+
+  private func sign(_ request: S3Request) async throws(StoreError) -> HTTPClientRequest {
+    let keys = try await credentials.keys()
+    let time = S3Time.text(SystemClock().nanoseconds() / 1_000_000_000)
+    let payload = Signature.hash(request.body)
+    var path = endpoint.path
+    if let key = request.key {
+      path += "/" + (address.prefix.isEmpty ? key : "\(address.prefix)/\(key)")
+    } else {
+      path += "/"
+    }
+    var parts = SignedParts(
+      method: request.method.rawValue, path: Signature.encode(path, keepsSlash: true),
+      query: request.query,
+      headers: request.headers + [
+        ("host", endpoint.authority), ("x-amz-content-sha256", payload), ("x-amz-date", time),
+      ])
+    if let token = keys.token { parts.headers.append(("x-amz-security-token", token)) }
+    let authorization = Signature(region: address.region).authorization(
+      for: parts, payload: payload, time: time, keys: keys)
+    let query = parts.queryText
+    var result = HTTPClientRequest(
+      url: endpoint.origin + parts.path + (query.isEmpty ? "" : "?\(query)"))
+    result.method = request.method
+    for header in parts.headers { result.headers.add(name: header.name, value: header.value) }
+    result.headers.add(name: "authorization", value: authorization)
+    result.headers.add(name: "user-agent", value: "ubiquityfs")
+    if request.method == .PUT || request.method == .POST {
+      result.body = .bytes(ByteBuffer(bytes: request.body))
+    }
+    return result
+  }
+
+  /// For people.
+  var place: String { "\(address.bucket) at \(endpoint.authority)" }
+
+  private func failure(_ error: any Error) -> StoreError {
+    if error is CancellationError || Task.isCancelled { return .cancelled }
+    if let error = error as? HTTPClientError {
+      switch error {
+      case .cancelled: return .cancelled
+      case .connectTimeout, .readTimeout, .writeTimeout, .deadlineExceeded,
+        .getConnectionFromPoolTimeout, .tlsHandshakeTimeout, .httpProxyHandshakeTimeout:
+        return .unavailable(
+          "\(place) does not answer (\(error.shortDescription)); it is tried again later")
+      default: return .unavailable("the connection to \(place) failed: \(error.shortDescription)")
+      }
+    }
+    if error is NIOTooManyBytesError {
+      return .invalid("\(place) answered with more than was asked for")
+    }
+    if error is NIOSSLError || error is NIOSSLExtraError || error is BoringSSLError {
+      let isUntrusted = "\(error)".contains("CERTIFICATE_VERIFY_FAILED")
+      let why =
+        isUntrusted ? "its certificate is of no authority that this machine trusts" : "\(error)"
+      return .unavailable(
+        "no secure connection to \(place): \(why); if the authority is your own, sign in with ca=FILE in the URL"
+      )
+    }
+    return .unavailable("\(place) cannot be reached: \(error); check the network and the endpoint")
+  }
+}

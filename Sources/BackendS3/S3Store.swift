@@ -1,0 +1,153 @@
+package import Backend
+internal import NIOHTTP1
+internal import Platform
+
+/// A bucket of S3, Ceph or another store with that interface, as the backend.
+///
+/// The log's one order stands on `If-None-Match: *`: a store that forgets it would let two devices write
+/// over each other, so `checkConditions` tries it before an account is made there. Objects are atomic and
+/// listed right after they are put on all stores that are known to honour it.
+/// Sources: Amazon S3 API Reference; "Amazon S3 data consistency model", S3 User Guide.
+package final class S3Store: ObjectStore {
+  let connection: S3Connection
+  let parts: MultipartSupport
+
+  /// Reaches out only when it is first used. Throws `.invalid` for certificates that cannot be read.
+  package init(_ address: S3Address, environment: [String: String]) throws(StoreError) {
+    connection = try S3Connection(address, environment: environment)
+    parts = MultipartSupport()
+  }
+
+  package var description: String { connection.address.description }
+
+  // MARK: Reading
+
+  package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try StoreKey.check(key)
+    var request = S3Request(method: .GET, key: key)
+    request.limit = 1 << 30
+    if let range {
+      guard !range.isEmpty else { return [] }
+      // No store has longer objects, and some read no larger numbers.
+      let last = min(range.upperBound - 1, 1 << 50)
+      guard range.lowerBound <= last else { return [] }
+      request.headers = [("range", "bytes=\(range.lowerBound)-\(last)")]
+      request.limit = Int(min(UInt64(1 << 30), last - range.lowerBound + 1))
+    }
+    let answer = try await connection.send(request)
+    if answer.status == 416, range != nil { return [] }
+    try check(answer, key)
+    guard let range else { return answer.body }
+    return try part(range, of: answer, key)
+  }
+
+  /// What of the answer is the range, by what the answer says that it is.
+  private func part(_ range: Range<UInt64>, of answer: S3Answer, _ key: String)
+    throws(StoreError) -> [UInt8]
+  {
+    guard answer.status == 206 else {
+      // It knows no ranges, and gave all.
+      let from = min(range.lowerBound, UInt64(answer.body.count))
+      let to = min(range.upperBound, UInt64(answer.body.count))
+      return Array(answer.body[Int(from)..<Int(to)])
+    }
+    // `bytes 0-9/443`
+    let numbers = (answer.headers.first(name: "content-range") ?? "")
+      .split { !$0.isNumber && $0 != "*" }.map { UInt64($0) }
+    guard numbers.count >= 2, numbers[0] == range.lowerBound, let last = numbers[1],
+      last >= range.lowerBound, last < range.upperBound,
+      UInt64(answer.body.count) == last - range.lowerBound + 1
+    else {
+      throw .unavailable("\(connection.place) answered with another part of \(key) than asked for")
+    }
+    if numbers.count > 2, let total = numbers[2], last + 1 < min(range.upperBound, total) {
+      throw .unavailable("\(connection.place) answered with less of \(key) than there is")
+    }
+    return answer.body
+  }
+
+  package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try StoreKey.checkPrefix(prefix)
+    let place = connection.address.prefix.isEmpty ? "" : connection.address.prefix + "/"
+    var result: [String] = []
+    var start = after
+    while result.count < limit {
+      let wanted = min(1000, limit - result.count)
+      var request = S3Request(
+        method: .GET,
+        query: [("list-type", "2"), ("max-keys", "\(wanted)"), ("prefix", place + prefix)])
+      if let start { request.query.append(("start-after", place + start)) }
+      request.limit = 1 << 24
+      let answer = try await connection.send(request)
+      try check(answer, nil)
+      guard let xml = XMLElements(answer.body), xml.root == "ListBucketResult" else {
+        throw .invalid(
+          "\(connection.place) answers as no S3 store does; check the endpoint, and whether a network "
+            + "wants you to sign in to it first")
+      }
+      let keys = xml.all("ListBucketResult/Contents/Key")
+      for key in keys {
+        guard key.hasPrefix(place + prefix) else {
+          throw .invalid("\(connection.place) lists what was not asked for; check the endpoint")
+        }
+        let name = String(key.dropFirst(place.count))
+        guard start.map({ keyPrecedes($0, name) }) ?? true else {
+          throw .invalid(
+            "\(connection.place) does not list in order after a key; use another store")
+        }
+        // What others put there is none of ours.
+        if (try? StoreKey.check(name)) != nil { result.append(name) }
+        start = name
+      }
+      if keys.isEmpty || xml.first("ListBucketResult/IsTruncated") != "true" { break }
+    }
+    return result
+  }
+
+  // MARK: Writing
+
+  package func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    try StoreKey.check(key)
+    if bytes.count > MultipartSupport.threshold, try await completesConditionally() {
+      return try await putParts(key, bytes, ifAbsent: true)
+    }
+    var request = S3Request(method: .PUT, key: key)
+    request.headers = [("if-none-match", "*")]
+    request.body = bytes
+    let answer = try await connection.send(request)
+    if answer.status == 412 { return false }
+    try check(answer, key)
+    return true
+  }
+
+  package func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try StoreKey.check(key)
+    if bytes.count > MultipartSupport.threshold {
+      _ = try await putParts(key, bytes, ifAbsent: false)
+      return
+    }
+    var request = S3Request(method: .PUT, key: key)
+    request.body = bytes
+    try check(try await connection.send(request), key)
+  }
+
+  package func delete(_ key: String) async throws(StoreError) {
+    try StoreKey.check(key)
+    do throws(StoreError) {
+      try check(try await connection.send(S3Request(method: .DELETE, key: key)), key)
+    } catch .notFound {}
+  }
+
+  /// A bucket tells nobody of anything.
+  package func news(prefix: String) -> AsyncStream<Void> { AsyncStream { $0.finish() } }
+
+  package var looksForNews: Bool { true }
+
+  func check(_ answer: S3Answer, _ key: String?) throws(StoreError) {
+    let now = SystemClock().nanoseconds() / 1_000_000_000
+    guard let failure = S3Failure(answer, now: now) else { return }
+    throw failure.storeError(key, connection.place)
+  }
+}

@@ -1,0 +1,48 @@
+internal import Model
+package import SystemPackage
+
+/// What the container takes of its account's allotment, as the log folds to here. Kept up to date by every
+/// fold; summed up from the records where it is not known, which is once in a catalog from before there was
+/// such a sum, and after a snapshot.
+extension Engine {
+  private static let usage = "usage"
+  private static let page = 1_000
+
+  /// Nil: it is to be summed up.
+  func knownUsage() throws -> UInt64? {
+    try database { db in try queries.metaGet.first(db, Self.usage) { $0.unsigned(0) } }
+  }
+
+  func setUsage(_ bytes: UInt64) throws {
+    try write { db in try queries.metaSet.run(db, Self.usage, bytes.column) }
+  }
+
+  func forgetUsage() throws {
+    try write { db in try queries.metaDelete.run(db, Self.usage) }
+  }
+
+  func sumUsage() throws -> UInt64 {
+    var sum: UInt64 = 0
+    var last = [UInt8]()
+    while true {
+      let page = try database { db in
+        try queries.remotePage.all(db, last, Int64(Self.page)) { ($0.blob(0), $0.blob(1)) }
+      }
+      for (_, bytes) in page { sum &+= try decode(bytes)?.allottedBytes ?? 0 }
+      guard page.count == Self.page, let end = page.last?.0 else { return sum }
+      last = end
+    }
+  }
+}
+
+extension ContainerCatalog {
+  /// The sum of `allottedBytes` over the items of the log.
+  package func usage() throws(Errno) -> UInt64 {
+    if let known = try optional({ try $0.knownUsage() }) { return known }
+    return try changeLazily { engine in
+      let sum = try engine.sumUsage()
+      try engine.setUsage(sum)
+      return sum
+    }
+  }
+}

@@ -1,0 +1,97 @@
+package import Coordination
+internal import Yams
+
+/// `hydration` of the configuration: which programs may cause downloads.
+package struct HydrationSettings: Equatable, Sendable {
+  package struct Invalid: Error {
+    package let reason: String
+  }
+
+  package var rules: [DownloadRule] = []
+  /// Whether those that are known to read everything are limited without a rule.
+  package var usesDefaults = true
+
+  package init() {}
+
+  /// The first that matches counts.
+  package var allRules: [DownloadRule] { rules + (usesDefaults ? DownloadRule.defaults : []) }
+
+  init(_ node: Node) throws(Invalid) {
+    guard let mapping = node.mapping else {
+      throw Invalid(reason: "`hydration` has no keys in it")
+    }
+    for (key, value) in mapping {
+      switch key.string {
+      case "defaults":
+        guard let flag = value.bool else {
+          throw Invalid(reason: "`hydration.defaults` is neither true nor false")
+        }
+        usesDefaults = flag
+      case "rules":
+        guard let list = value.sequence else {
+          throw Invalid(reason: "`hydration.rules` is no list of rules")
+        }
+        for (index, node) in list.enumerated() { rules.append(try Self.rule(node, index + 1)) }
+      default:
+        throw Invalid(
+          reason: "unknown key `hydration.\(key.string ?? "?")`; known are `defaults` and `rules`")
+      }
+    }
+  }
+
+  private static func rule(_ node: Node, _ number: Int) throws(Invalid) -> DownloadRule {
+    func wrong(_ what: String) -> Invalid {
+      Invalid(reason: "rule \(number) of `hydration.rules` \(what)")
+    }
+    guard let mapping = node.mapping else { throw wrong("is not a list of `key: value`") }
+    var values: [String: String] = [:]
+    for (key, value) in mapping {
+      let name = key.string ?? "?"
+      guard ["executable", "cgroup", "action", "error"].contains(name) else {
+        throw wrong(
+          "has the unknown key `\(name)`; known are `executable`, `cgroup`, `action` and `error`")
+      }
+      guard let text = value.string, !text.isEmpty else { throw wrong("has no text as `\(name)`") }
+      values[name] = text
+    }
+    guard values["executable"] != nil || values["cgroup"] != nil else {
+      throw wrong("names neither `executable` nor `cgroup`; `executable: \"*\"` is every program")
+    }
+    if let pattern = values["executable"], pattern.contains("/"), !pattern.hasPrefix("/"),
+      !pattern.hasPrefix("*")
+    {
+      throw wrong(
+        "has an `executable` that can match nothing: a path begins with `/` or `*`, not “\(pattern)”"
+      )
+    }
+    if let pattern = values["cgroup"], !pattern.hasPrefix("/"), !pattern.hasPrefix("*") {
+      throw wrong(
+        "has a `cgroup` that can match nothing: it begins with `/` or `*`, not “\(pattern)”")
+    }
+    let access: DownloadAccess
+    switch values["action"] {
+    case "allow": access = .allow
+    case "range-only", "rangeOnly": access = .rangeOnly
+    case "deny":
+      let error = values["error"] ?? "EPERM"
+      guard let errno = DownloadAccess.errors[error] else {
+        throw wrong("has an `error` that is neither EPERM nor EAGAIN but “\(error)”")
+      }
+      access = .deny(errno)
+    case let action:
+      throw wrong(
+        (action.map { "has the action “\($0)”" } ?? "has no `action`")
+          + "; there are `allow`, `range-only` and `deny`")
+    }
+    if case .deny = access {
+    } else if values["error"] != nil {
+      throw wrong("has an `error`, which is for the action `deny` alone")
+    }
+    let what = [
+      values["executable"].map { "executable \($0)" }, values["cgroup"].map { "cgroup \($0)" },
+    ].compactMap(\.self).joined(separator: ", ")
+    return DownloadRule(
+      executable: values["executable"], controlGroup: values["cgroup"], access: access,
+      name: "rule \(number): \(what)")
+  }
+}

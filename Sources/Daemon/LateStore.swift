@@ -1,0 +1,96 @@
+package import Backend
+internal import BackendDirectory
+internal import BackendS3
+internal import Platform
+
+/// A store that is opened when it is first used, and again until that works: a device starts while
+/// its backend is away.
+package final class LateStore: ObjectStore {
+  private struct State {
+    var opened: (any ObjectStore)?
+    /// What was set at the sign-in; goes before what the daemon was started with.
+    var environment: [String: String]
+  }
+
+  private let address: BackendAddress
+  private let state: Lock<State>
+
+  package init(_ address: BackendAddress, environment: [String: String] = [:]) {
+    self.address = address
+    state = Lock(State(environment: environment))
+  }
+
+  package var description: String { address.description }
+
+  /// Makes the store if there is none, and makes sure that it does what is needed of one.
+  package func make() async throws(StoreError) {
+    switch address.place {
+    case .directory(let path):
+      let store = try DirectoryStore(path: path, createIfMissing: true)
+      state.withLock { $0.opened = store }
+    case .bucket:
+      guard let store = try store() as? S3Store else { return }
+      try await store.checkConditions()
+    }
+  }
+
+  /// From now on with these access keys.
+  package func use(_ environment: [String: String]) {
+    state.withLock {
+      $0.environment = environment
+      $0.opened = nil
+    }
+  }
+
+  private func store() throws(StoreError) -> any ObjectStore {
+    let (opened, given) = state.withLock { ($0.opened, $0.environment) }
+    if let opened { return opened }
+    let store: any ObjectStore
+    switch address.place {
+    case .directory(let path): store = try DirectoryStore(path: path, createIfMissing: false)
+    case .bucket(let address):
+      let environment = ProcessEnvironment.all.merging(given) { _, given in given }
+      store = try S3Store(address, environment: environment)
+    }
+    return state.withLock { state in
+      // Of two that open it at once both use one: it has connections.
+      if let first = state.opened { return first }
+      state.opened = store
+      return store
+    }
+  }
+
+  package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try await store().get(key, range: range)
+  }
+
+  package func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    try await store().putIfAbsent(key, bytes)
+  }
+
+  package func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store().replace(key, bytes)
+  }
+
+  package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try await store().list(prefix: prefix, after: after, limit: limit)
+  }
+
+  package func delete(_ key: String) async throws(StoreError) { try await store().delete(key) }
+
+  /// Of a store that cannot be opened there are no news; who listens asks again.
+  package func news(prefix: String) -> AsyncStream<Void> {
+    guard let store = try? store() else { return AsyncStream { $0.finish() } }
+    return store.news(prefix: prefix)
+  }
+
+  /// Known before it can be opened: who listens decides once.
+  package var looksForNews: Bool {
+    switch address.place {
+    case .directory: false
+    case .bucket: true
+    }
+  }
+}

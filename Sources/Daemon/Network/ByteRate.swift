@@ -1,0 +1,75 @@
+internal import Model
+
+/// Bytes in a second, as people write them: `2MB/s`, `500K`, `1.5MiB/s`. Sizes are those of `ByteSize`.
+package struct ByteRate: Equatable, Sendable, CustomStringConvertible {
+  package let bytes: UInt64
+
+  package static let least: UInt64 = 1000
+  private static let most = 1e12
+  package init(bytes: UInt64) { self.bytes = bytes }
+
+  /// Nil for what is no rate, or is less than a kilobyte.
+  package init?(_ text: String) {
+    let size = text.lowercased().hasSuffix("/s") ? text.dropLast(2) : text[...]
+    guard let bytes = ByteSize(String(size))?.bytes, bytes >= Self.least,
+      Double(bytes) <= Self.most
+    else { return nil }
+    self.bytes = bytes
+  }
+
+  package var description: String {
+    let units: [(String, UInt64)] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000)]
+    for (name, unit) in units where bytes >= unit {
+      let tenths = (bytes * 10 + unit / 2) / unit
+      return tenths % 10 == 0 ? "\(tenths / 10)\(name)/s" : "\(tenths / 10).\(tenths % 10)\(name)/s"
+    }
+    return "\(bytes)B/s"
+  }
+}
+
+/// What is said of one way: a limit, or that there is none.
+package enum RateChoice: Equatable, Sendable {
+  case limit(ByteRate)
+  case off
+
+  package init?(_ text: String) {
+    if text == "off" {
+      self = .off
+    } else if let rate = ByteRate(text) {
+      self = .limit(rate)
+    } else {
+      return nil
+    }
+  }
+
+  package var rate: UInt64? {
+    switch self {
+    case .limit(let rate): rate.bytes
+    case .off: nil
+    }
+  }
+
+  /// As it is stored: exact, which `description` of a rate is not.
+  var stored: String { rate.map { "\($0)" } ?? "off" }
+
+  package static let help =
+    "give a rate of at least 1KB/s, such as 500KB/s, 2MB/s or 1.5MiB/s, or `off`"
+}
+
+/// Whether bytes cost money.
+package enum MeteredMode: String, Sendable, CaseIterable {
+  case yes
+  case no
+  /// As the network that is the way out says, as far as that can be told.
+  case auto
+
+  /// `on` and `off`, `yes` and `no`, as YAML and people have them.
+  package init?(text: String) {
+    switch text.lowercased() {
+    case "yes", "on", "true": self = .yes
+    case "no", "off", "false": self = .no
+    case "auto": self = .auto
+    default: return nil
+    }
+  }
+}

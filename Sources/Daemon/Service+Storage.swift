@@ -1,0 +1,193 @@
+internal import Catalog
+internal import ControlProtocol
+internal import Coordination
+internal import Model
+internal import SyncEngine
+internal import SystemPackage
+
+/// What the account may take, what takes it, and deleting of that.
+extension DaemonService {
+  func addStorageMethods(_ table: inout MethodTable) {
+    table.add(Methods.Quota.self) { request, connection throws(ControlError) in
+      try self.quota(request, connection)
+    }
+    table.add(Methods.ListStorage.self) { _, connection throws(ControlError) in
+      try self.listStorage(connection)
+    }
+    table.add(Methods.ShowStorage.self) { request, connection throws(ControlError) in
+      try self.showStorage(request, connection)
+    }
+    table.add(Methods.DeleteStorage.self) { request, connection throws(ControlError) in
+      try self.deleteStorage(request, connection)
+    }
+  }
+
+  // MARK: The quota
+
+  private func quota(_ request: QuotaRequest, _ connection: ClientConnection) throws(ControlError)
+    -> QuotaReport
+  {
+    let account = try requireAccount()
+    if request.isSet {
+      guard !offline.isOffline else {
+        throw ControlError(
+          .offline,
+          "offline mode is on, and the quota is the account's: `ubiquityfs offline off` first")
+      }
+      try connection.wait { try await account.setQuota(request.limit) }
+      logger.info("the account's quota was set: \(request.limit.map { "\($0)" } ?? "none")")
+    } else {
+      _ = ask(account, connection)
+    }
+    return report(account)
+  }
+
+  private func report(_ account: AccountSession) -> QuotaReport {
+    let figures = account.quota.allotment.figures
+    return QuotaReport(quota: figures.limit, used: figures.used, left: figures.left)
+  }
+
+  /// Asks the backend what there is. Without an answer what is known here is told: nil then.
+  private func ask(_ account: AccountSession, _ connection: ClientConnection) -> [ContainerID]? {
+    guard !offline.isOffline else { return nil }
+    do throws(ControlError) {
+      return try connection.wait {
+        try await withDeadline(.seconds(5)) {
+          try await account.readQuota()
+          return try await account.readUsage()
+        }
+      }
+    } catch {
+      logger.warning("what the account takes is told as it is known here: \(error.message)")
+      return nil
+    }
+  }
+
+  // MARK: Listing
+
+  private func listStorage(_ connection: ClientConnection) throws(ControlError) -> StorageReport {
+    let account = try requireAccount()
+    let known = account.quota.figures
+    var ids = Set(ask(account, connection) ?? known.keys.compactMap { try? ContainerID($0) })
+    ids.formUnion(account.sessions.map(\.id))
+    let figures = account.quota.figures
+    var containers: [ListedStorage] = []
+    for id in ids.sorted() {
+      guard let session = account.session(id) else {
+        containers.append(
+          ListedStorage(id: id.description, totalBytes: figures[id.description], mountpoint: nil))
+        continue
+      }
+      let listing = try listing(session)
+      var listed = ListedStorage(
+        id: id.description, totalBytes: listing.totalBytes, mountpoint: session.mountpoint)
+      listed.documents = listing.documents.count
+      listed.documentBytes = listing.documentBytes
+      listed.otherBytes = listing.otherBytes
+      listed.conflictBytes = listing.conflictBytes
+      listed.removedBytes = listing.removedBytes
+      listed.waitingBytes = session.sync.waitingForRoom.bytes
+      containers.append(listed)
+    }
+    return StorageReport(quota: report(account), containers: containers)
+  }
+
+  private func listing(_ session: ContainerSession) throws(ControlError) -> StorageListing {
+    do throws(Errno) { return try StorageListing(session) } catch {
+      throw ControlError(.failed, "\(session.id) cannot be read: \(error)")
+    }
+  }
+
+  private func showStorage(_ request: ContainerRequest, _ connection: ClientConnection)
+    throws(ControlError) -> ContainerStorage
+  {
+    let session = try storageSession(request.id, connection)
+    return ContainerStorage(session, try listing(session))
+  }
+
+  /// A container of the account that is not on this device yet is brought here, its names and no content:
+  /// what is in it cannot be told, nor deleted, without.
+  private func storageSession(_ name: String, _ connection: ClientConnection) throws(ControlError)
+    -> ContainerSession
+  {
+    let id = try containerID(name)
+    let account = try requireAccount()
+    if let session = account.session(id) { return session }
+    if let failure = account.failures[id] { throw ControlError(.failed, failure) }
+    guard !offline.isOffline else {
+      throw ControlError(
+        .offline,
+        "\(id) is not on this device yet, and offline mode is on: "
+          + "turn it off with `ubiquityfs offline off`")
+    }
+    guard let found = try connection.wait({ try await account.account.container(id) }) else {
+      throw ControlError(
+        .notFound, "the account has no container \(id); `ubiquityfs storage` lists those it has")
+    }
+    let session = try turn.withLock { _ throws(ControlError) in
+      try checkIsCurrent(account)
+      return try account.open(id, incarnation: found.incarnation)
+    }
+    try connection.wait { try await session.sync.sync(timeout: .seconds(120), needsRoom: false) }
+    return session
+  }
+
+  // MARK: Deleting
+
+  private func deleteStorage(_ request: StorageDeletionRequest, _ connection: ClientConnection)
+    throws(ControlError) -> StorageDeletionReport
+  {
+    let session = try storageSession(request.container, connection)
+    var deletion = StorageDeletion(session)
+    for document in request.documents {
+      let isHere =
+        document.item.flatMap { try? mounted($0.mountpoint) }.map { $0 === session } ?? false
+      let path = isHere ? document.item?.path ?? document.path : document.path
+      try deletion.add(document: path.bytes, shown: document.path.description)
+    }
+    if request.allDocuments { try deletion.addDocuments() }
+    if request.otherData { try deletion.addOtherData() }
+    if !request.isTrial, !deletion.targets.isEmpty { try run(&deletion, connection) }
+    return StorageDeletionReport(
+      container: session.id.description, documents: deletion.documents, items: deletion.items,
+      bytes: deletion.bytes, kept: deletion.kept, isDone: !request.isTrial)
+  }
+
+  private func run(_ deletion: inout StorageDeletion, _ connection: ClientConnection)
+    throws(ControlError)
+  {
+    let session = deletion.session
+    let claims = session.coordinator.claims
+    let claimant = ClaimantID(claims.join(name: "the deletion of storage"))
+    defer { claims.leave(claimant.party) }
+    let accesses = try deletion.accesses()
+    let busy = ControlError(
+      .busy, "some of it is in use by another program, so nothing was deleted; try again later")
+    do throws(ControlError) {
+      try connection.wait {
+        try await withDeadline(.seconds(30)) {
+          try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation {
+              (continuation: CheckedContinuation<Void, any Error>) in
+              claims.claim(accesses, by: claimant) { _, result in
+                continuation.resume(with: result.map { _ in }.mapError { _ in busy })
+              }
+            }
+          } onCancel: {
+            claims.leave(claimant.party)
+          }
+        }
+      }
+    } catch {
+      throw error.status == .timedOut ? busy : error
+    }
+    // The user was asked already: the guard against mass deletions need not ask again. It still does if
+    // anything else was removed that it has not judged yet.
+    let isOnlyOne = ((try? session.catalog.hasRemovals()) ?? true) == false
+    try deletion.run()
+    if isOnlyOne { try connection.wait { try await session.sync.confirmDeletions() } }
+    Self.waitForKernel([session])
+    logger.notice(
+      "deleted \(deletion.items) items of \(session.id), \(deletion.bytes) bytes, by request")
+  }
+}

@@ -1,0 +1,98 @@
+internal import Glibc
+
+/// What /proc tells of who asks for something.
+///
+/// None of it waits for the process that is looked at, but `environment`: that one needs the process's memory
+/// map, which a thread of it may hold while it waits for whoever looks.
+extension Processes {
+  /// A process or thread as it is now. With the time of its start a number is no other's.
+  package struct Start: Hashable, Sendable {
+    package let number: Int32
+    /// Since the machine's start, in the kernel's ticks.
+    package let ticks: UInt64
+
+    package init(number: Int32, ticks: UInt64) {
+      self.number = number
+      self.ticks = ticks
+    }
+  }
+
+  /// Nil when it is gone or cannot be seen.
+  package static func start(of number: Int32) -> Start? { status(ofThread: number)?.start }
+
+  private static func status(ofThread number: Int32) -> (parent: Int32, start: Start)? {
+    guard let line = Files.smallText("/proc/\(number)/stat", limit: 1024),
+      // The name, in parentheses, may have anything in it. Source: proc_pid_stat(5).
+      let end = line.lastIndex(of: ")")
+    else { return nil }
+    let words = line[end...].split(separator: " ")
+    guard words.count > 20, let parent = Int32(words[2]), let ticks = UInt64(words[20]) else {
+      return nil
+    }
+    return (parent, Start(number: number, ticks: ticks))
+  }
+
+  /// As `lineage`, with the time of each one's start.
+  package static func startedLineage(of number: Int32) -> [Start] {
+    lineage(of: number).compactMap { start(of: $0) }
+  }
+
+  /// Whether there is no such process or thread. One that may only not be seen is there.
+  package static func isGone(_ number: Int32) -> Bool { kill(number, 0) != 0 && errno == ESRCH }
+
+  /// The number of the process that a thread is of.
+  package static func process(ofThread number: Int32) -> Int32 {
+    lineage(of: number, limit: 1).first ?? number
+  }
+
+  /// The file that it runs, by its name where it was started; nil where that may not be seen, and of a
+  /// thread of the kernel's.
+  package static func executable(of number: Int32) -> [UInt8]? {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+      guard let start = buffer.baseAddress else { return nil }
+      let count = readlink("/proc/\(number)/exe", start, buffer.count)
+      guard count > 0 else { return nil }
+      let path = [UInt8](UnsafeRawBufferPointer(start: start, count: count))
+      let suffix = Array(" (deleted)".utf8)
+      return path.suffix(suffix.count) == suffix[...] ? path.dropLast(suffix.count) : path
+    }
+  }
+
+  /// As `ps` has it: at most 15 bytes, of a script the script's name.
+  package static func command(of number: Int32) -> String? {
+    Files.smallText("/proc/\(number)/comm", limit: 64)
+  }
+
+  /// Its place in each hierarchy, `/user.slice/...`.
+  package static func controlGroups(of number: Int32) -> [String] {
+    guard let text = Files.smallText("/proc/\(number)/cgroup", limit: 1 << 14) else { return [] }
+    return text.split(separator: "\n").compactMap { line in
+      // `HIERARCHY:CONTROLLERS:PATH`. Source: cgroups(7).
+      let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+      return parts.count == 3 ? String(parts[2]) : nil
+    }
+  }
+
+  private static let longestEnvironment = 8 << 20
+
+  /// What a variable was when the program was started; nil where there is none or that may not be seen.
+  /// May wait for the process: not on a thread for which it waits.
+  package static func environment(of number: Int32, _ name: String) -> String? {
+    let descriptor = open("/proc/\(number)/environ", O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    let wanted = Array("\(name)=".utf8)
+    var bytes: [UInt8] = []
+    while bytes.count < longestEnvironment {
+      let piece = [UInt8](unsafeUninitializedCapacity: 1 << 16) { buffer, filled in
+        filled = max(0, Glibc.read(descriptor, buffer.baseAddress, buffer.count))
+      }
+      if piece.isEmpty { break }
+      bytes += piece
+    }
+    for entry in bytes.split(separator: 0) where entry.starts(with: wanted) {
+      return String(decoding: entry.dropFirst(wanted.count), as: UTF8.self)
+    }
+    return nil
+  }
+}

@@ -1,0 +1,192 @@
+internal import ArgumentParser
+internal import ControlProtocol
+internal import DaemonClient
+internal import Glibc
+internal import Model
+
+struct StorageCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "storage", abstract: "What takes room in the account, and deleting of it.",
+    subcommands: [Show.self, Delete.self], defaultSubcommand: Show.self)
+
+  @OptionGroup var options: GlobalOptions
+
+  struct Show: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "List the account's containers, or what is in one of them.",
+      discussion: """
+        Of a container, each document in Documents is listed, a package as one; what is outside of \
+        Documents is one sum, "other data". Sizes are those that programs see.
+        """)
+    @Argument(help: "A container: what is in it.") var container: String?
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      guard let container else { return try showAll() }
+      try ContainerCommand.checkName(container)
+      let report = try options.connect().call(
+        Methods.ShowStorage.self, ContainerRequest(id: container))
+      if options.json { return try Terminal.printJSON(report) }
+      if !report.documents.isEmpty {
+        Terminal.line(
+          Terminal.table(
+            report.documents.map {
+              [
+                Terminal.size($0.size), $0.modified, $0.kind,
+                "\($0.path)" + ($0.isUploaded ? "" : " (not uploaded)"),
+              ]
+            }))
+        Terminal.line("")
+      }
+      var rows = [
+        ["Documents", Terminal.size(report.documentBytes), "\(report.documents.count)"],
+        ["Other data", Terminal.size(report.otherBytes), "\(report.otherItems) items"],
+      ]
+      if report.conflictVersions > 0 {
+        rows.append([
+          "Conflict versions", Terminal.size(report.conflictBytes), "\(report.conflictVersions)",
+        ])
+      }
+      rows.append(["All of it", Terminal.size(report.totalBytes), ""])
+      if report.removedItems > 0 {
+        rows.append([
+          "Recently deleted", Terminal.size(report.removedBytes),
+          "\(report.removedItems) items; does not count",
+        ])
+      }
+      if report.waitingFiles > 0 {
+        rows.append([
+          "Without room", Terminal.size(report.waitingBytes),
+          "\(report.waitingFiles) files, on this device alone",
+        ])
+      }
+      Terminal.line(Terminal.table(rows))
+    }
+
+    private func showAll() throws {
+      let report = try options.connect().call(Methods.ListStorage.self, Nothing())
+      if options.json { return try Terminal.printJSON(report) }
+      Terminal.line(
+        AccountCommand.Quota.line(
+          QuotaReport(quota: report.quota, used: report.used, left: report.left)))
+      guard !report.containers.isEmpty else { return }
+      Terminal.line(
+        Terminal.table(
+          report.containers.map { container in
+            func size(_ bytes: UInt64?) -> String { bytes.map(Terminal.size) ?? "-" }
+            var notes = [
+              container.documents.map {
+                "\($0) documents \(size(container.documentBytes)), other data "
+                  + size(container.otherBytes)
+              } ?? "not on this device"
+            ]
+            if let bytes = container.waitingBytes, bytes > 0 {
+              notes.append("no room for \(size(bytes))")
+            }
+            return [container.id, size(container.totalBytes), notes.joined(separator: "; ")]
+          }))
+    }
+  }
+
+  struct Delete: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Delete documents, a container's other data, or all of it, on every device.",
+      discussion: """
+        It can be brought back with `ubiquityfs trash` for as long as anything that is removed. What \
+        never leaves the device (.nosync) stays. Asks first on a terminal.
+        """)
+    @Argument(help: "The container's name.") var container: String
+    @Option(
+      parsing: .upToNextOption,
+      help: ArgumentHelp(
+        "Documents, as `storage CONTAINER` lists them or where they are mounted.",
+        valueName: "path"), completion: .file())
+    var document: [String] = []
+    @Flag(help: "All that is outside of Documents.") var otherData = false
+    @Flag(help: "All documents and all other data.") var all = false
+    @Flag(help: "Yes, delete it.") var yes = false
+    @OptionGroup var options: GlobalOptions
+
+    func validate() throws {
+      guard !document.isEmpty || otherData || all else {
+        throw ValidationError("Say what: --document PATH, --other-data or --all.")
+      }
+      guard !all || (document.isEmpty && !otherData) else {
+        throw ValidationError("--all is everything already.")
+      }
+    }
+
+    func run() throws {
+      try ContainerCommand.checkName(container)
+      let client = try options.connect()
+      var request = StorageDeletionRequest(
+        container: container,
+        documents: document.map { text in
+          let path = RawArguments.path(text)
+          return StorageDeletionRequest.Document(path: path, item: try? ItemLocator.locate(path))
+        }, otherData: otherData || all, allDocuments: all, isTrial: true)
+      if !yes {
+        let trial = try client.call(Methods.DeleteStorage.self, request)
+        let what = "this deletes \(Self.text(trial)), on every device"
+        guard !options.json, Terminal.isInteractive else {
+          throw ControlError(.usage, "\(what); add --yes to do it")
+        }
+        guard Terminal.asks("ubiquityfs: \(what). Delete it?") else {
+          return options.say("Nothing was deleted.")
+        }
+      }
+      request.isTrial = false
+      let report = try client.call(Methods.DeleteStorage.self, request)
+      if options.json { return try Terminal.printJSON(report) }
+      options.say("Deleted \(Self.text(report)).")
+    }
+
+    private static func text(_ report: StorageDeletionReport) -> String {
+      var text = report.documents == 1 ? "1 document" : "\(report.documents) documents"
+      text += " (\(report.items) \(report.items == 1 ? "item" : "items"), "
+      text += "\(Terminal.size(report.bytes))) of \(report.container)"
+      if report.kept > 0 { text += "; \(report.kept) that never leave this device stay" }
+      return text
+    }
+  }
+}
+
+extension AccountCommand {
+  struct Quota: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Show or set how much the account may take in its backend.",
+      discussion: """
+        It is the account's, for all its devices. What has no room stays on the device where it was \
+        saved, and goes up when there is room.
+        """)
+    @Argument(
+      help: ArgumentHelp(
+        "As in 10G or 500MiB, or none; without it the quota is shown.", valueName: "size"))
+    var size: String?
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      var request = QuotaRequest(isSet: size != nil)
+      if let size, size.lowercased() != "none" {
+        guard let parsed = ByteSize(size) else {
+          throw ControlError(.usage, "“\(size)” is no size; try 10G, 500MiB or none")
+        }
+        request.limit = parsed.bytes
+      }
+      let report = try options.connect().call(Methods.Quota.self, request)
+      if options.json { return try Terminal.printJSON(report) }
+      if size == nil {
+        Terminal.line(Self.line(report))
+      } else {
+        options.say(Self.line(report))
+      }
+    }
+
+    static func line(_ report: QuotaReport) -> String {
+      let used = "\(Terminal.size(report.used)) used"
+      guard let quota = report.quota, let left = report.left else { return "Quota none, \(used)" }
+      let over = report.used > quota ? ", \(Terminal.size(report.used - quota)) over" : ""
+      return "Quota \(Terminal.size(quota)), \(used), \(Terminal.size(left)) left\(over)"
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import Coordination
+import Glibc
+import Platform
+import SystemPackage
+import Testing
+
+/// Who asks, and what that may cause. On real processes.
+@Suite struct DownloadGateTests {
+  private static let hour: UInt64 = 3_600_000_000_000
+
+  /// A child that sleeps until `body` is through.
+  private func withChild<Value: Sendable>(
+    _ environment: [String] = [], _ body: (Int32) async throws -> Value
+  ) async throws -> Value {
+    func strings(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
+      texts.map { strdup($0) } + [nil]
+    }
+    let arguments = strings(["sleep", "1000"])
+    let variables = strings(["PATH=/usr/bin:/bin"] + environment)
+    defer { for text in arguments + variables { free(text) } }
+    var child: pid_t = 0
+    let code = posix_spawnp(&child, "sleep", nil, nil, arguments, variables)
+    try #require(code == 0)
+    let process = child
+    defer {
+      kill(process, SIGKILL)
+      var status: Int32 = 0
+      waitpid(process, &status, 0)
+    }
+    return try await body(process)
+  }
+
+  @Test func withoutRulesEverythingMayBeAndIsKnown() async throws {
+    try await withChild { child in
+      let permission = await DownloadGate().permission(ofThread: child)
+      #expect(permission.access == .allow && permission.rule == nil)
+      let requester = try #require(permission.requester)
+      #expect(requester.process == child && requester.name == "sleep")
+      #expect(requester.executable == Processes.executable(of: child))
+    }
+  }
+
+  @Test func theFirstRuleThatMatchesCounts() async throws {
+    try await withChild { child in
+      let path = String(decoding: try #require(Processes.executable(of: child)), as: UTF8.self)
+      let gate = DownloadGate(
+        rules: [
+          DownloadRule(executable: "nothing", access: .deny(.notPermitted), name: "1"),
+          DownloadRule(executable: path, access: .rangeOnly, name: "2"),
+          DownloadRule(executable: "*", access: .deny(.notPermitted), name: "3"),
+        ], patience: Self.hour, keeping: Self.hour)
+      let permission = await gate.permission(ofThread: child)
+      #expect(permission.access == .rangeOnly && permission.rule == "2")
+      // And it is known from then on.
+      let again = gate.permission(ofThread: child) { _ in Issue.record("it is known") }
+      #expect(again == permission)
+      #expect(await gate.permission(ofThread: getpid()).rule == "3")
+    }
+  }
+
+  @Test func aControlGroupIsLookedAt() async throws {
+    try await withChild { child in
+      let groups = Processes.controlGroups(of: child)
+      try #require(!groups.isEmpty)
+      let gate = DownloadGate(rules: [
+        DownloadRule(controlGroup: groups[0], access: .rangeOnly, name: "1")
+      ])
+      #expect(await gate.permission(ofThread: child).access == .rangeOnly)
+    }
+  }
+
+  @Test func aRunIsOfAllThatItStarts() async throws {
+    let gate = DownloadGate()
+    let own = try #require(Processes.start(of: getpid()))
+    try await withChild { child in
+      #expect(await gate.permission(ofThread: child).access == .allow)
+      gate.register(own, .deny(.resourceTemporarilyUnavailable))
+      let permission = await gate.permission(ofThread: child)
+      #expect(permission.refusal(of: .read) == .resourceTemporarilyUnavailable)
+      #expect(permission.rule == "run --no-download")
+      // A thread is its process's.
+      let thread = try Files.names(in: "/proc/self/task").compactMap { Int32($0) }.max()
+      let ofThread = await gate.permission(ofThread: try #require(thread))
+      #expect(ofThread.refusal(of: .read) == .resourceTemporarilyUnavailable)
+      // The more careful one stays.
+      gate.register(own, .rangeOnly)
+      #expect(await gate.permission(ofThread: child).access == permission.access)
+    }
+  }
+
+  @Test func aNumberThatWasGivenAnewIsNoRun() async throws {
+    let gate = DownloadGate()
+    let own = try #require(Processes.start(of: getpid()))
+    gate.register(Processes.Start(number: own.number, ticks: own.ticks + 1), .rangeOnly)
+    try await withChild { child in
+      #expect(await gate.permission(ofThread: child).access == .allow)
+    }
+  }
+
+  @Test func theMarkIsOfWhoInheritsIt() async throws {
+    try await withChild(["UBIQUITYFS_DOWNLOAD=deny:EAGAIN"]) { child in
+      let gate = DownloadGate(patience: Self.hour)
+      let permission = await gate.permission(ofThread: child)
+      #expect(permission.access == .deny(.resourceTemporarilyUnavailable))
+      #expect(permission.rule == "run --no-download")
+      #expect(await gate.permission(ofThread: getpid()).access == .allow)
+      // A rule that is more careful than the mark counts, and the other way round.
+      let rule = DownloadRule(executable: "sleep", access: .rangeOnly, name: "rule")
+      #expect(
+        await DownloadGate(rules: [rule], patience: Self.hour).permission(ofThread: child).access
+          == permission.access)
+    }
+    try await withChild(["UBIQUITYFS_DOWNLOAD=range-only"]) { child in
+      let rule = DownloadRule(executable: "sleep", access: .deny(.notPermitted), name: "rule")
+      let permission = await DownloadGate(rules: [rule], patience: Self.hour).permission(
+        ofThread: child)
+      #expect(permission.access == .deny(.notPermitted) && permission.rule == "rule")
+      let gate = DownloadGate(patience: Self.hour)
+      #expect(await gate.permission(ofThread: child).access == .rangeOnly)
+    }
+  }
+
+  @Test func anEnvironmentIsNotWaitedForForEver() async throws {
+    try await withChild(["UBIQUITYFS_DOWNLOAD=deny"]) { child in
+      // Without patience the answer may come before the mark is read, and is not kept then.
+      let gate = DownloadGate(patience: 0)
+      var permission = await gate.permission(ofThread: child)
+      while permission.access == .allow {
+        permission = await DownloadGate().permission(ofThread: child)
+      }
+      #expect(permission.refusal(of: .read) == .notPermitted)
+    }
+  }
+
+  @Test func theKernelAndWhoIsGone() async throws {
+    let gate = DownloadGate(rules: [
+      DownloadRule(executable: "*", access: .deny(.notPermitted), name: "all")
+    ])
+    #expect(await gate.permission(ofThread: 0).access == .allow)
+    let gone = try await withChild { $0 }
+    let permission = await gate.permission(ofThread: gone)
+    #expect(permission.refusal(of: .read) != nil && permission.requester == nil)
+    // What it wrote is not lost for that.
+    #expect(permission.refusal(of: .write) == nil)
+  }
+
+  @Test func whatIsGivenUpBeforeItBeganDoesNotBegin() {
+    final class Fetch: FetchTicket {
+      let cancelled = Lock(0)
+      func cancel() { cancelled.withLock { $0 += 1 } }
+    }
+    let told = Lock(0)
+    let fetch = Fetch()
+    let early = LaterTicket { told.withLock { $0 += 1 } }
+    early.cancel()
+    early.cancel()
+    early.begin { fetch }
+    #expect(told.withLock { $0 } == 1 && !early.refuse())
+    let begun = LaterTicket { told.withLock { $0 += 1 } }
+    begun.begin { fetch }
+    #expect(!begun.refuse())
+    begun.cancel()
+    #expect(fetch.cancelled.withLock { $0 } == 1 && told.withLock { $0 } == 1)
+    let refused = LaterTicket { told.withLock { $0 += 1 } }
+    #expect(refused.refuse() && !refused.refuse())
+    refused.cancel()
+    #expect(told.withLock { $0 } == 1)
+  }
+}

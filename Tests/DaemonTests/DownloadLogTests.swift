@@ -1,0 +1,97 @@
+import ControlProtocol
+import Coordination
+import Daemon
+import Foundation
+import Model
+import Platform
+import Testing
+
+/// What is kept of who caused which download.
+@Suite struct DownloadLogTests {
+  private func reason(_ kind: DownloadCause.Kind, isDenied: Bool = false, item: UInt8 = 1) throws
+    -> DownloadLog.Reason
+  {
+    let requester = Requester(process: 7, name: "grep", executable: Array("/usr/bin/grep".utf8))
+    return DownloadLog.Reason(
+      container: try ContainerID("iCloud.a.b"),
+      item: try #require(ItemID(bytes: [UInt8](repeating: item, count: 16))),
+      cause: DownloadCause(kind, by: requester, rule: isDenied ? "rule 1: executable grep" : nil),
+      isDenied: isDenied)
+  }
+
+  private func lines(_ path: String) throws -> [DownloadReport] {
+    try Files.read(path).split(separator: 0x0A).map {
+      try JSONDecoder().decode(DownloadReport.self, from: Data($0))
+    }
+  }
+
+  @Test func whatComesForOneReasonIsALine() throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/downloads.log"
+    let log = DownloadLog(path: path)
+    for _ in 0..<3 { log.note(try reason(.read), bytes: 100) { PathBytes("/m/file") } }
+    log.note(try reason(.read, isDenied: true, item: 2), bytes: 0) { PathBytes("/m/o\nther") }
+    log.write()
+    log.write()
+    let found = try lines(path).sorted { $0.result.rawValue > $1.result.rawValue }
+    #expect(found.count == 2)
+    #expect(found[0].bytes == 300 && found[0].count == 3 && found[0].result == .fetched)
+    #expect(found[0].path == PathBytes("/m/file") && found[0].container == "iCloud.a.b")
+    #expect(found[0].process == 7 && found[0].command == "grep")
+    #expect(found[0].executable == PathBytes("/usr/bin/grep") && found[0].rule == nil)
+    #expect(found[1].result == .denied && found[1].bytes == 0)
+    #expect(found[1].rule == "rule 1: executable grep" && found[1].path == PathBytes("/m/o\nther"))
+  }
+
+  @Test func itIsWrittenByItselfWhenNothingComesAnyMore() async throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/downloads.log"
+    let log = DownloadLog(path: path)
+    for round in 1...2 {
+      log.note(try reason(.pin), bytes: 1) { PathBytes("/m/file") }
+      while ((try? lines(path)) ?? []).count < round {
+        try await Task.sleep(for: .milliseconds(20))
+      }
+    }
+  }
+
+  @Test func itIsWrittenWhileMoreComes() async throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/downloads.log"
+    let log = DownloadLog(path: path)
+    try await withThrowingTaskGroup { group in
+      for thread in 0..<3 as Range<UInt8> {
+        group.addTask {
+          var number = 0
+          while ((try? self.lines(path)) ?? []).count < 2000, !Task.isCancelled {
+            for _ in 0..<50 {
+              let item = UInt8(truncatingIfNeeded: number)
+              log.note(try self.reason(.read, item: item &* 3 &+ thread), bytes: 1) {
+                PathBytes("/m/file")
+              }
+              number += 1
+            }
+            if number % 2000 == 0 { log.write() }
+            await Task.yield()
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  @Test func itGoesOnWhereItStoppedAndStaysSmall() throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/downloads.log"
+    for number in 1...200 {
+      // Each as after a new start.
+      let log = DownloadLog(path: path, limit: 4096)
+      log.note(try reason(.read), bytes: UInt64(number)) { PathBytes("/m/file") }
+      log.write()
+    }
+    let kept = try lines(path + ".1") + ((try? lines(path)) ?? [])
+    #expect(kept.map(\.bytes) == Array(UInt64(201 - kept.count)...200))
+    let size = try Files.read(path + ".1").count
+    #expect(size > 4096 && size < 4096 + 1024)
+  }
+}

@@ -1,0 +1,125 @@
+import Backend
+import Platform
+import RemoteStore
+import SyncEngine
+import Testing
+
+/// The log took what this device sent, and the device never heard of it.
+struct LostAnswerTests {
+  /// What is new, of whatever kind, and what was changed: the log has it, and nobody here knew.
+  @Test(arguments: [false, true])
+  func whatGoesBeforeTheAnswerComesDoesNotComeBack(isStopped: Bool) async throws {
+    let store = LosingStore()
+    let secret = AccountSecret.generate()
+    var first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    try first.makeDirectory("Documents/kept")
+    try first.write("Documents/old", Array("old".utf8))
+    try await settle(first, second)
+    try first.write("Documents/file", [])
+    try first.makeDirectory("Documents/directory")
+    try first.write("Documents/kept/other", [])
+    // One that all have, and that is changed now.
+    try first.write("Documents/old", Array("changed".utf8))
+    store.losesAnswers.withLock { $0 = true }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
+    if isStopped {
+      await first.stop()
+      first = try EngineDevice(store: store, secret: secret, after: first)
+    }
+    try first.remove("Documents/file")
+    try first.remove("Documents/directory", directory: true)
+    try first.remove("Documents/old")
+    store.losesAnswers.withLock { $0 = false }
+    try await settle(first, second)
+    for device in [first, second] {
+      #expect(try device.find("Documents/file") == nil)
+      #expect(try device.find("Documents/directory") == nil)
+      #expect(try device.find("Documents/old") == nil)
+      #expect(try device.find("Documents/kept/other") != nil)
+    }
+    await first.end()
+    await second.end()
+  }
+
+  /// Content that the log has been told of and does not have yet, and names: what is done to them before this
+  /// device hears that the log has them is a change of them, and no old thing to be brought back.
+  @Test(arguments: [false, true])
+  func whatIsRenamedBeforeTheAnswerComesStaysSo(isStopped: Bool) async throws {
+    let store = LosingStore()
+    let secret = AccountSecret.generate()
+    var first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    try first.write("Documents/known", Array("known".utf8))
+    try await settle(first, second)
+    for name in ["moved", "removed", "moved and removed", "edited"] {
+      try first.write("Documents/\(name)", Array(name.utf8))
+    }
+    try first.rename("Documents/known", "Documents/once")
+    store.losesAnswers.withLock { $0 = true }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
+    if isStopped {
+      await first.stop()
+      first = try EngineDevice(store: store, secret: secret, after: first)
+    }
+    try first.rename("Documents/moved", "Documents/new")
+    try first.rename("Documents/moved and removed", "Documents/gone")
+    try first.rename("Documents/once", "Documents/twice")
+    try first.remove("Documents/removed")
+    try first.write("Documents/edited", Array("edited again".utf8))
+    store.losesAnswers.withLock { $0 = false }
+    // The device hears of the log, and before it plans anything:
+    try first.remove("Documents/gone")
+    try await settle(first, second)
+    let expected = [
+      "edited": "edited again", "new": "moved", "twice": "known",
+    ]
+    for device in [first, second] {
+      for (name, content) in expected {
+        #expect(try await device.read("Documents/\(name)") == Array(content.utf8), "\(name)")
+      }
+      for name in ["moved", "removed", "moved and removed", "gone", "known", "once", "edited 2"] {
+        #expect(try device.find("Documents/\(name)") == nil, "\(name)")
+      }
+    }
+    await first.end()
+    await second.end()
+  }
+}
+
+/// A backend that stores what goes into the log, and says that it is away.
+private final class LosingStore: ObjectStore {
+  private let store = MemoryStore()
+  let losesAnswers = Lock(false)
+
+  var description: String { store.description }
+
+  private var isAway: StoreError? {
+    losesAnswers.withLock { $0 } ? .unavailable("it is away") : nil
+  }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    let bytes = try await store.get(key, range: range)
+    // Before the put there is nothing yet to see.
+    if key.contains("/log/"), let isAway { throw isAway }
+    return bytes
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    let result = try await store.putIfAbsent(key, bytes)
+    if key.contains("/log/"), let isAway { throw isAway }
+    return result
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store.replace(key, bytes)
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await store.list(prefix: prefix, after: after, limit: limit)
+  }
+
+  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
+
+  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
+}
