@@ -149,6 +149,11 @@ enum QueryScenarios {
     query.start()
     for await update in updates where update.phase == .gathered { break }
     try expect(query.resultCount == 1, "\(query.resultCount)")
+    // Who listens later is told of it as well.
+    for await update in query.updates {
+      try expect(update.phase == .gathered && names(update.added) == "a b.txt")
+      break
+    }
     guard let item = query.result(at: 0) as? NSMetadataItem else {
       throw Unexpected(description: "no item")
     }

@@ -186,13 +186,16 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
     }
   }
 
-  /// What happens to the results from now on. Start the query for it. Any number may listen; it ends with the
-  /// query. Items that were gathered before are in ``results``.
+  /// What happens to the results. Start the query for it, before or after. Any number may listen; it ends with
+  /// the query. Who begins to listen when something was gathered already is told of that first, in one update
+  /// of the phase that the query is in, so nobody waits for an end that has come.
   open var updates: AsyncStream<Update> {
     AsyncStream { continuation in
       let id = state.withLock { state -> Int in
         state.nextListener += 1
         state.continuations[state.nextListener] = continuation
+        // Under the lock: what is applied later is told later.
+        if let update = state.soFar { continuation.yield(update) }
         return state.nextListener
       }
       continuation.onTermination = { [weak self] _ in

@@ -40,6 +40,13 @@ struct QueryState {
     pendingEnd || !pending.added.isEmpty || !pending.changed.isEmpty || !pending.removed.isEmpty
   }
 
+  /// What a listener who comes now has missed.
+  var soFar: NSMetadataQuery.Update? {
+    guard phase == .live || (phase == .gathering && !results.isEmpty) else { return nil }
+    return NSMetadataQuery.Update(
+      phase: phase == .live ? .gathered : .gathering, added: results, changed: [], removed: [])
+  }
+
   mutating func begin() {
     phase = .gathering
     run += 1
