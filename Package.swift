@@ -17,6 +17,10 @@ let settings: [SwiftSetting] = [
 let hotSettings: [SwiftSetting] =
   settings + [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
+/// Tests that wait or look, and compute little: optimising them takes longer than it saves.
+let plainSettings: [SwiftSetting] =
+  settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
+
 func dependency(_ name: String) -> Target.Dependency { .target(name: name) }
 
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
@@ -173,26 +177,27 @@ let package = Package(
       ],
       path: "Tests/EngineSimulation", swiftSettings: hotSettings),
     .testTarget(
-      name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: settings),
+      name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: plainSettings),
     .testTarget(
       name: "CoordinationTests",
       dependencies: ["Coordination", "Catalog", "Model", "Platform", system],
       swiftSettings: settings),
     .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "CatalogTests",
       dependencies: ["Catalog", "Model", "Platform", "RecordFormat", grdb, system],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
-      name: "RecordFormatTests", dependencies: ["RecordFormat", "Model"], swiftSettings: settings),
+      name: "RecordFormatTests", dependencies: ["RecordFormat", "Model"],
+      swiftSettings: plainSettings),
     .testTarget(
       name: "BackendTests",
       dependencies: [
         "Backend", "BackendDirectory", "BackendS3", "Platform", httpClient, nioHTTP, system,
       ],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "RemoteStoreTests",
       dependencies: [
@@ -220,13 +225,13 @@ let package = Package(
         "Model", "Platform",
         subprocess, system,
       ],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "ControlProtocolTests", dependencies: ["ControlProtocol", "Model"],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "MetadataQueriesTests", dependencies: ["MetadataQueries", "ControlProtocol"],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "DaemonTests",
       dependencies: [
@@ -234,9 +239,9 @@ let package = Package(
         "Platform", logging,
         system,
       ],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "CommandTests", dependencies: ["ubiquityfs", "ControlProtocol", "Model", arguments],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
   ]
 )

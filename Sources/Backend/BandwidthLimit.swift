@@ -1,4 +1,4 @@
-package import Platform
+internal import Platform
 
 /// How many bytes may go one way in a second, on the average of a few seconds: a bucket that fills
 /// at the rate, and that calls take their bytes out of before they are made.

@@ -19,10 +19,10 @@ extension RemoteContainer {
   /// its name. Chunks that are near each other in a pack come with one request.
   ///
   /// All of them are in memory at once: the caller asks for as much as it wants to hold.
-  package func read(_ chunks: [ChunkLocation]) async throws(RemoteError) -> [[UInt8]] {
+  package func read(_ chunks: [ChunkLocation]) async throws(RemoteError) -> [OpenedBytes] {
     let spans = Self.spans(chunks)
     let results = await withTaskGroup(
-      of: Result<[(Int, [UInt8])], RemoteError>.self
+      of: Result<[(Int, OpenedBytes)], RemoteError>.self
     ) { group in
       var next = spans[...]
       func add() {
@@ -30,7 +30,7 @@ extension RemoteContainer {
         group.addTask { await self.read(span, of: chunks) }
       }
       for _ in 0..<Self.parallelSpans { add() }
-      var results: [Result<[(Int, [UInt8])], RemoteError>] = []
+      var results: [Result<[(Int, OpenedBytes)], RemoteError>] = []
       for await result in group {
         results.append(result)
         if case .failure = result {
@@ -41,9 +41,12 @@ extension RemoteContainer {
       }
       return results
     }
-    var plain = [[UInt8]](repeating: [], count: chunks.count)
+    var plain = [OpenedBytes?](repeating: nil, count: chunks.count)
     for result in results { for (index, bytes) in try result.get() { plain[index] = bytes } }
-    return plain
+    return plain.map { bytes in
+      guard let bytes else { preconditionFailure("each chunk is in a span") }
+      return bytes
+    }
   }
 
   private static func spans(_ chunks: [ChunkLocation]) -> [ChunkSpan] {
@@ -69,7 +72,7 @@ extension RemoteContainer {
   }
 
   private func read(_ span: ChunkSpan, of chunks: [ChunkLocation]) async
-    -> Result<[(Int, [UInt8])], RemoteError>
+    -> Result<[(Int, OpenedBytes)], RemoteError>
   {
     let object = ObjectName.pack(incarnation, span.pack)
     let stored: [UInt8]
@@ -80,7 +83,7 @@ extension RemoteContainer {
     } catch {
       return .failure(RemoteError(error))
     }
-    var result: [(Int, [UInt8])] = []
+    var result: [(Int, OpenedBytes)] = []
     for index in span.chunks {
       guard !Task.isCancelled else { return .failure(.cancelled) }
       let location = chunks[index]
@@ -90,7 +93,7 @@ extension RemoteContainer {
         return .failure(.damaged(object: object, reason: "it is cut short"))
       }
       do throws(SealError) {
-        result.append((index, try keys.open(stored[start..<end], location.chunk)))
+        result.append((index, try keys.opened(stored[start..<end], location.chunk)))
       } catch {
         let place = "the chunk at byte \(location.offset)"
         return .failure(.damaged(object: object, reason: "\(place): \(error.reason)"))
@@ -107,8 +110,10 @@ extension AccountKeys {
     chunk.seal(plain, Self.associated(reference), with: compressor)
   }
 
-  func open(_ sealed: ArraySlice<UInt8>, _ reference: ChunkReference) throws(SealError) -> [UInt8] {
-    let plain = try chunk.open(
+  func opened(_ sealed: ArraySlice<UInt8>, _ reference: ChunkReference) throws(SealError)
+    -> OpenedBytes
+  {
+    let plain = try chunk.opened(
       sealed, Self.associated(reference), limit: Int(reference.length))
     guard plain.count == Int(reference.length) else {
       throw SealError(reason: "it has another length than it should")

@@ -34,6 +34,47 @@ struct SealedBytes: Sendable {
   func append(to array: inout [UInt8]) { bytes.withUnsafeBytes { array.append(contentsOf: $0) } }
 }
 
+/// What was sealed, where it was deciphered or decompressed: megabytes that need no copy on their way to a
+/// file.
+package struct OpenedBytes: Sendable {
+  private enum Storage {
+    case deciphered(Data)
+    case unpacked([UInt8])
+  }
+
+  private let storage: Storage
+
+  fileprivate init(_ data: Data) { storage = .deciphered(data) }
+  fileprivate init(_ array: [UInt8]) { storage = .unpacked(array) }
+
+  package var count: Int {
+    switch storage {
+    case .deciphered(let data): data.count
+    case .unpacked(let array): array.count
+    }
+  }
+
+  /// A copy, where it was not decompressed.
+  package var array: [UInt8] {
+    switch storage {
+    case .deciphered(let data): Array(data)
+    case .unpacked(let array): array
+    }
+  }
+
+  package func withUnsafeBytes<Value, Failure: Error>(
+    _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
+  ) throws(Failure) -> Value {
+    func run(_ bytes: UnsafeRawBufferPointer) -> Result<Value, Failure> {
+      Result { () throws(Failure) in try body(bytes) }
+    }
+    return switch storage {
+    case .deciphered(let data): try data.withUnsafeBytes(run).get()
+    case .unpacked(let array): try array.withUnsafeBytes(run).get()
+    }
+  }
+}
+
 /// Compresses and encrypts: AES-256-GCM with a random nonce over one byte that says how the rest is
 /// stored, and the rest. Stored as nonce (12), ciphertext, tag (16).
 struct SealingKey: Sendable {
@@ -66,9 +107,15 @@ struct SealingKey: Sendable {
     plain.withUnsafeBytes { seal($0, associated) }
   }
 
-  /// Opens what `seal` made, to at most `limit` bytes: what is damaged must not fill the memory.
   func open(_ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, limit: Int)
     throws(SealError) -> [UInt8]
+  {
+    try opened(sealed, associated, limit: limit).array
+  }
+
+  /// Opens what `seal` made, to at most `limit` bytes: what is damaged must not fill the memory.
+  func opened(_ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, limit: Int)
+    throws(SealError) -> OpenedBytes
   {
     guard sealed.count >= Self.overhead else { throw SealError(reason: "it is cut short") }
     let payload: Data
@@ -81,9 +128,9 @@ struct SealingKey: Sendable {
     switch payload.first {
     case Compressor.raw:
       guard payload.count - 1 <= limit else { throw SealError(reason: "it is too long") }
-      return Array(payload.dropFirst())
+      return OpenedBytes(payload.dropFirst())
     case Compressor.compressed:
-      return try Self.unpack(payload, limit: limit)
+      return OpenedBytes(try Self.unpack(payload, limit: limit))
     default:
       throw SealError(reason: "it is stored in an unknown way")
     }

@@ -84,6 +84,7 @@ final class Scheduler {
   }
 
   /// Does something now as part of a life: what it makes belongs to that.
+  @discardableResult
   func perform<Result>(_ owner: Int, _ body: () throws -> Result) rethrows -> Result {
     let former = self.owner
     self.owner = owner

@@ -1,4 +1,4 @@
-package import Model
+internal import Model
 internal import Synchronization
 
 /// What a party hears of its presenters. Called one after the other, with no lock held; must not block.

@@ -1,4 +1,4 @@
-package import SystemPackage
+internal import SystemPackage
 
 /// What `ubiquityfs run` leaves in the environment of the command that it runs, and so of what that starts.
 package enum DownloadMark {

@@ -165,7 +165,7 @@ extension ContainerSync {
       rest = rest.dropFirst(batch.count)
       try await remotely { () throws(RemoteError) in
         let contents = try await remote.read(batch)
-        try await uploader.add(zip(batch.map(\.chunk), contents).map { ($0, $1) })
+        try await uploader.add(zip(batch.map(\.chunk), contents).map { ($0, $1.array) })
       }
     }
     return try await remotely { () throws(RemoteError) in try await uploader.finish() }

@@ -83,11 +83,11 @@ package final class RemoteLink: RemoteContent, Sendable {
   }
 
   package func read(_ chunks: [ChunkLocation], limit: Duration) async throws(FetchFailure)
-    -> [[UInt8]]
+    -> [OpenedBytes]
   {
     let result = await withTaskGroup(
-      of: Result<[[UInt8]], FetchFailure>.self
-    ) { group -> Result<[[UInt8]], FetchFailure> in
+      of: Result<[OpenedBytes], FetchFailure>.self
+    ) { group -> Result<[OpenedBytes], FetchFailure> in
       group.addTask {
         do throws(RemoteError) {
           return .success(try await self.container().read(chunks))

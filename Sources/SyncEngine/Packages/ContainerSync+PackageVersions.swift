@@ -110,7 +110,7 @@ extension ContainerSync {
       guard let location = try catalog.chunkLocations([chunk.id])[chunk.id],
         let bytes = try await remote.read([location]).first
       else { throw VersionFailure.failed("the log does not say where its content is") }
-      return bytes
+      return bytes.array
     }
     var directories: [[ItemName]: ItemID] = [[]: root]
     return try entries.map { entry in

@@ -149,7 +149,11 @@ extension ContainerSync {
       }
       let contents = try await remotely { () throws(RemoteError) in try await remote.read(wanted) }
       for (part, bytes) in zip(batch, contents) {
-        do throws(Errno) { try partial.write(bytes, at: part.offset) } catch {
+        do throws(Errno) {
+          try bytes.withUnsafeBytes { bytes throws(Errno) in
+            try partial.write(bytes, at: part.offset)
+          }
+        } catch {
           throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
         }
         coordinator.noteFetched(

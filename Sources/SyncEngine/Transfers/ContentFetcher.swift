@@ -341,12 +341,14 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   /// On a full disk what can be evicted makes room first.
   private func store(
-    _ bytes: [UInt8], at offset: UInt64, in partial: PartialContent
+    _ bytes: OpenedBytes, at offset: UInt64, in partial: PartialContent
   ) async throws(FetchFailure) {
     var mayMakeRoom = true
     while true {
       do throws(Errno) {
-        return try partial.write(bytes, at: offset)
+        return try bytes.withUnsafeBytes { bytes throws(Errno) in
+          try partial.write(bytes, at: offset)
+        }
       } catch {
         guard error == .noSpace else { throw .system(error) }
         guard mayMakeRoom, await coordinator.makeRoom(for: UInt64(bytes.count)) else {
@@ -357,7 +359,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     }
   }
 
-  func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [[UInt8]] {
+  func chunks(_ references: [ChunkReference]) async throws(FetchFailure) -> [OpenedBytes] {
     if let obstacle = remote.obstacle {
       remote.wanted()
       throw obstacle

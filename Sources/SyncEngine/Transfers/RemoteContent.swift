@@ -1,5 +1,6 @@
 package import Coordination
 package import Model
+package import RemoteStore
 
 /// What the fetcher needs of the remote side.
 package protocol RemoteContent: Sendable {
@@ -17,7 +18,7 @@ package protocol RemoteContent: Sendable {
 
   /// The plain bytes of each chunk, checked. Gives up with `.stalled` when the answer takes longer
   /// than `limit`.
-  func read(_ chunks: [ChunkLocation], limit: Duration) async throws(FetchFailure) -> [[UInt8]]
+  func read(_ chunks: [ChunkLocation], limit: Duration) async throws(FetchFailure) -> [OpenedBytes]
 }
 
 extension RemoteContent {

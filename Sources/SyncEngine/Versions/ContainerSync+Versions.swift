@@ -85,13 +85,13 @@ extension ContainerSync {
       rest = rest.dropFirst(batch.count)
       for bytes in try await contents(of: batch, remote) {
         coordinator.noteFetched(UInt64(bytes.count), of: number, for: cause)
-        try await receive(bytes)
+        try await receive(bytes.array)
       }
     }
   }
 
   private nonisolated func contents(of chunks: [ChunkReference], _ remote: RemoteContainer)
-    async throws(RemoteError) -> [[UInt8]]
+    async throws(RemoteError) -> [OpenedBytes]
   {
     let wanted = try places(of: chunks)
     do throws(RemoteError) {

@@ -43,7 +43,9 @@ extension ContentFetcher: VersionFetching {
       let batch = Array(rest.prefix(Self.chunksAtATime))
       rest = rest.dropFirst(batch.count)
       for bytes in try await chunks(batch) {
-        do throws(Errno) { try file.write(bytes, at: offset) } catch {
+        do throws(Errno) {
+          try bytes.withUnsafeBytes { bytes throws(Errno) in try file.write(bytes, at: offset) }
+        } catch {
           throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
         }
         offset += UInt64(bytes.count)
