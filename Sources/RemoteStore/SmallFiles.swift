@@ -1,6 +1,6 @@
 internal import Model
 package import Platform
-internal import SystemPackage
+package import SystemPackage
 
 /// A file whose content is one chunk. What is to be done with it is called on threads that may block.
 package struct SmallFile: Sendable {
