@@ -305,7 +305,7 @@ import Testing
     let places = Dictionary(
       uniqueKeysWithValues: segment.changes.chunks.map { ($0.chunk.id, $0) })
     let wanted = try manifest.chunks.map { try #require(places[$0.id]) }
-    #expect(try await theirs.read(wanted).flatMap { $0 } == bytes)
+    #expect(try await theirs.read(wanted).flatMap(\.array) == bytes)
   }
 
   private func expectDamage(_ call: () async throws -> Void) async {
