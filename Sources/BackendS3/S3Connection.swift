@@ -26,8 +26,8 @@ struct S3Request: Sendable {
 
 /// Signed requests to one bucket, over connections that are kept and used again.
 ///
-/// Safe from any task. A request ends after 30 s without a byte, or when it has taken 30 s and what its
-/// bytes take at 50 KB/s: no half-open connection holds up its caller for ever.
+/// Safe from any task. A request ends after 30 s without a byte, or with the first byte that comes when it has taken
+/// 30 s and what its bytes take at 50 KB/s: no half-open connection holds up its caller for ever.
 final class S3Connection: Sendable {
   let address: S3Address
   private let client: HTTPClient
@@ -38,6 +38,10 @@ final class S3Connection: Sendable {
   private static let idle = TimeAmount.seconds(30)
   private static let slowest: Int64 = 50_000
   private static let connections = 32
+  /// An answer that is none of what was asked for.
+  private static let failureLimit = 1 << 20
+  /// Room for an answer that is made at once.
+  private static let reservation = 16 << 20
 
   init(_ address: S3Address, environment: [String: String]) throws(StoreError) {
     self.address = address
@@ -86,12 +90,16 @@ final class S3Connection: Sendable {
   private func sendOnce(_ request: S3Request) async throws(StoreError) -> S3Answer {
     let signed = try await sign(request)
     let bytes = Int64(request.body.count + request.limit)
-    let slowest = min(bytes, 1 << 33) / Self.slowest
+    let seconds = 30 + min(bytes, 1 << 33) / Self.slowest
+    let deadline = monotonicNanoseconds() + UInt64(seconds) * 1_000_000_000
     do {
-      let response = try await client.execute(signed, timeout: .seconds(30 + slowest))
+      // The client's own limit is over when the head has come.
+      let response = try await client.execute(signed, timeout: .seconds(seconds))
       let length = response.headers.first(name: "content-length").map { Int($0) ?? -1 }
+      let isAnswer = (200..<300).contains(response.status.code)
       let body = try await collect(
-        response.body, length: length, limit: max(request.limit, 1 << 16))
+        response.body, length: length, before: deadline,
+        limit: isAnswer ? max(request.limit, 1 << 16) : Self.failureLimit)
       if request.method != .HEAD, let length, length != body.count {
         throw StoreError.unavailable("\(place) answered with less than it said")
       }
@@ -104,13 +112,16 @@ final class S3Connection: Sendable {
     }
   }
 
-  /// Megabytes, so each is copied once. Nothing is reserved on the word of the store alone.
+  /// Megabytes, so each is copied once. Little is reserved on the word of the store alone.
   private func collect(
-    _ body: HTTPClientResponse.Body, length: Int?, limit: Int
+    _ body: HTTPClientResponse.Body, length: Int?, before deadline: UInt64, limit: Int
   ) async throws -> [UInt8] {
     var bytes: [UInt8] = []
-    bytes.reserveCapacity(max(0, min(length ?? 0, limit)))
+    bytes.reserveCapacity(max(0, min(length ?? 0, limit, Self.reservation)))
     for try await part in body {
+      guard monotonicNanoseconds() < deadline else {
+        throw StoreError.unavailable("\(place) answers too slowly")
+      }
       guard bytes.count + part.readableBytes <= limit else {
         throw NIOTooManyBytesError(maxBytes: limit)
       }

@@ -66,6 +66,8 @@ package final class S3Store: ObjectStore {
     return answer.body
   }
 
+  private static let mostEmptyPages = 100
+
   package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
     -> [String]
   {
@@ -73,12 +75,19 @@ package final class S3Store: ObjectStore {
     let place = connection.address.prefix.isEmpty ? "" : connection.address.prefix + "/"
     var result: [String] = []
     var start = after
+    // Pages with nothing in them, as of names that were removed, go on where the store says.
+    var token: String?
+    var emptyPages = 0
     while result.count < limit {
       let wanted = min(1000, limit - result.count)
       var request = S3Request(
         method: .GET,
         query: [("list-type", "2"), ("max-keys", "\(wanted)"), ("prefix", place + prefix)])
-      if let start { request.query.append(("start-after", place + start)) }
+      if let token {
+        request.query.append(("continuation-token", token))
+      } else if let start {
+        request.query.append(("start-after", place + start))
+      }
       request.limit = 1 << 24
       let answer = try await connection.send(request)
       try check(answer, nil)
@@ -101,9 +110,15 @@ package final class S3Store: ObjectStore {
         if (try? StoreKey.check(name)) != nil { result.append(name) }
         start = name
       }
-      if keys.isEmpty || xml.first("ListBucketResult/IsTruncated") != "true" { break }
+      guard xml.first("ListBucketResult/IsTruncated") == "true" else { break }
+      token = keys.isEmpty ? xml.first("ListBucketResult/NextContinuationToken") : nil
+      guard keys.isEmpty else { continue }
+      emptyPages += 1
+      guard token != nil, emptyPages <= Self.mostEmptyPages else {
+        throw .unavailable("\(connection.place) says that a list goes on, and not where")
+      }
     }
-    return result
+    return Array(result.prefix(limit))
   }
 
   // MARK: Writing

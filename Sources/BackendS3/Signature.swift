@@ -130,7 +130,7 @@ enum S3Time {
       let dayAndHour = parts[2].split(separator: "T").compactMap { Int64($0) }
       let second = Int64(parts[4].prefix { $0.isNumber })
       guard dayAndHour.count == 2, let minute = Int64(parts[3]), let second else { return nil }
-      return days(year, month, dayAndHour[0]) * 86_400 + dayAndHour[1] * 3600 + minute * 60 + second
+      return seconds(year, month, dayAndHour[0], dayAndHour[1], minute, second)
     }
     let months = [
       "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -138,8 +138,18 @@ enum S3Time {
     guard parts.count >= 7, let month = months.firstIndex(of: parts[2]) else { return nil }
     let numbers = [parts[1], parts[3], parts[4], parts[5], parts[6]].compactMap { Int64($0) }
     guard numbers.count == 5 else { return nil }
-    return days(numbers[1], Int64(month) + 1, numbers[0]) * 86_400 + numbers[2] * 3600
-      + numbers[3] * 60 + numbers[4]
+    return seconds(
+      numbers[1], Int64(month) + 1, numbers[0], numbers[2], numbers[3], numbers[4])
+  }
+
+  /// Nil for what is no time: what a server says is not to be reckoned with before.
+  private static func seconds(
+    _ year: Int64, _ month: Int64, _ day: Int64, _ hour: Int64, _ minute: Int64, _ second: Int64
+  ) -> Int64? {
+    guard (1970...9999).contains(year), (1...12).contains(month), (1...31).contains(day),
+      (0...24).contains(hour), (0...60).contains(minute), (0...60).contains(second)
+    else { return nil }
+    return days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
   /// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".

@@ -1,7 +1,7 @@
 /// The elements of a store's answer, in their order: as much XML as S3 has in it.
 ///
 /// No document type, no processing but of the first line, no entities but XML's own five and numbers,
-/// at most 16 levels: an answer that has more is none of a store, and is refused like one that is cut
+/// at most 16 levels and 20,000 texts: an answer that has more is none of a store, and is refused like one that is cut
 /// short. Source: "Extensible Markup Language (XML) 1.0", sections 2 and 4.
 struct XMLElements {
   /// What stands in an element, with the names of all that it is in: `ListBucketResult/Contents/Key`.
@@ -15,6 +15,8 @@ struct XMLElements {
   private(set) var root = ""
 
   private static let deepest = 16
+  /// Of a thousand keys each has a dozen.
+  private static let most = 20_000
 
   /// Nil for what is no such document.
   init?(_ bytes: [UInt8]) {
@@ -46,7 +48,8 @@ struct XMLElements {
         isDone = open.isEmpty
       } else {
         _ = scanner.skip("<")
-        guard !isDone, open.count < Self.deepest, let name = scanner.takeName(),
+        guard !isDone, open.count < Self.deepest, texts.count < Self.most,
+          let name = scanner.takeName(),
           let isEmpty = scanner.skipAttributes()
         else { return nil }
         if open.isEmpty { root = name } else { open[open.count - 1].hasElements = true }

@@ -73,6 +73,8 @@ extension DaemonService {
           continuation.resume(with: result.mapError { $0 })
         }
         ticket.withLock { $0 = made }
+        // The handler may have come before, and found nothing.
+        if Task.isCancelled { made.cancel() }
       }
     } onCancel: {
       ticket.withLock { $0 }?.cancel()

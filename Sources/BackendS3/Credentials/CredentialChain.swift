@@ -16,6 +16,8 @@ struct FoundKeys: Sendable {
 final class CredentialChain: Sendable {
   private struct State {
     var found: FoundKeys?
+    /// The machine gave keys before.
+    var hasMachineKeys = false
     var search: Task<Result<FoundKeys, StoreError>, Never>?
   }
 
@@ -52,6 +54,7 @@ final class CredentialChain: Sendable {
     }
     let result = await search.value
     state.withLock { state in
+      guard state.search == search else { return }
       state.search = nil
       if case .success(let found) = result { state.found = found }
     }
@@ -73,7 +76,11 @@ final class CredentialChain: Sendable {
     if let found = fromEnvironment() { return found }
     if let found = try SharedFiles(environment: environment).keys() { return found }
     if let found = try await client.containerKeys() { return found }
-    if let found = try await client.machineKeys() { return found }
+    let gaveKeys = state.withLock { $0.hasMachineKeys }
+    if let found = try await client.machineKeys(gaveKeys: gaveKeys) {
+      state.withLock { $0.hasMachineKeys = true }
+      return found
+    }
     throw .notPermitted(
       "no access keys were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY and sign in again, or "
         + "put them into ~/.aws/credentials")

@@ -67,8 +67,9 @@ struct MetadataClient: Sendable {
     return environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
   }
 
-  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers.
-  func machineKeys() async throws(StoreError) -> FoundKeys? {
+  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers. `gaveKeys`: it did
+  /// before, so that no answer is a failure that passes.
+  func machineKeys(gaveKeys: Bool) async throws(StoreError) -> FoundKeys? {
     if environment["AWS_EC2_METADATA_DISABLED"]?.lowercased() == "true" { return nil }
     let base = environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? "http://169.254.169.254"
     let roles = "\(base)/latest/meta-data/iam/security-credentials/"
@@ -83,8 +84,12 @@ struct MetadataClient: Sendable {
       guard let role = names.split(whereSeparator: \.isNewline).first else { return nil }
       return try Self.parse(
         try await get(roles + role, headers), source: "the machine's role \(role)")
-    } catch .unavailable, .notFound, .notPermitted {
-      return nil
+    } catch {
+      switch error {
+      case .unavailable where gaveKeys: throw error
+      case .unavailable, .notFound, .notPermitted: return nil
+      default: throw error
+      }
     }
   }
 
@@ -96,6 +101,10 @@ struct MetadataClient: Sendable {
     request.headers = headers
     do {
       let response = try await client.execute(request, timeout: .seconds(seconds))
+      guard response.status != .tooManyRequests, response.status.code < 500 else {
+        throw StoreError.unavailable(
+          "\(url) gives no keys now: it answered \(response.status.code)")
+      }
       guard response.status == .ok else {
         throw StoreError.notPermitted("\(url) gives no keys: it answered \(response.status.code)")
       }

@@ -247,6 +247,7 @@ extension ContainerSync {
   /// bytes are gone.
   func discard(_ keys: [ContentKey]) {
     guard !keys.isEmpty else { return }
+    fetcher.contentsAreGone(keys)
     let content = coordinator.content
     coordinator.catalog.afterDurableCommit {
       for key in keys { try? content.remove(key) }

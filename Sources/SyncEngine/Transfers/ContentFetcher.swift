@@ -15,6 +15,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var jobs: [InodeNumber: DownloadJob] = [:]
     var errors: [InodeNumber: String] = [:]
     var nextWaiter: UInt64 = 1
+    var nextJob: UInt64 = 1
     /// Whole contents that are wanted some time, in the order of asking.
     var backlog: [InodeNumber] = []
     /// What is in `backlog`, and why.
@@ -38,6 +39,25 @@ package final class ContentFetcher: ContentFetching, Sendable {
       if cause?.isAsked ?? false { asked += 1 }
       queued[number] = cause
       return old
+    }
+
+    /// The job that it is, unless another one has taken its place.
+    func job(_ number: InodeNumber, _ id: UInt64) -> DownloadJob? {
+      jobs[number].flatMap { $0.id == id ? $0 : nil }
+    }
+
+    mutating func newJob() -> DownloadJob {
+      defer { nextJob += 1 }
+      return DownloadJob(id: nextJob, batchLimit: batchLimit)
+    }
+
+    /// Lets the requests begin anew, with the content that the inode has now; gives the new job.
+    mutating func renew(_ number: InodeNumber) -> UInt64? {
+      guard let old = jobs[number] else { return nil }
+      let new = old.successor(id: nextJob)
+      nextJob += 1
+      jobs[number] = new
+      return new.id
     }
 
     mutating func forgetBacklog() {
@@ -76,7 +96,12 @@ package final class ContentFetcher: ContentFetching, Sendable {
     _ number: InodeNumber, range: Range<UInt64>, cause: DownloadCause, isBackground: Bool,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
   ) -> any FetchTicket {
-    enum Step { case open, pump, refuse }
+    enum Step {
+      case open(UInt64)
+      case pump, refuse
+    }
+    // An inode that nobody had open may have got another content since its job began.
+    let generation = (try? coordinator.catalog.inode(number))?.generation
     let (waiter, step): (UInt64, Step) = state.withLock { state in
       let waiter = state.nextWaiter
       state.nextWaiter += 1
@@ -84,14 +109,22 @@ package final class ContentFetcher: ContentFetching, Sendable {
       let request = DownloadJob.Request(
         waiter: waiter, range: range, cause: cause, isBackground: isBackground,
         completion: completion)
-      let isNew = state.jobs[number] == nil
-      state.jobs[number, default: DownloadJob(batchLimit: state.batchLimit)].add(request)
-      return (waiter, isNew ? .open : .pump)
+      var job = state.jobs[number]
+      var isNew = false
+      if job == nil {
+        (job, isNew) = (state.newJob(), true)
+      } else if let source = job?.source, let generation, source.key.generation != generation {
+        _ = state.renew(number)
+        (job, isNew) = (state.jobs[number], true)
+      }
+      job?.add(request)
+      state.jobs[number] = job
+      return (waiter, isNew ? .open(job?.id ?? 0) : .pump)
     }
-    if step == .open { coordinator.tellStatus(number) }
+    if case .open = step { coordinator.tellStatus(number) }
     Task {
       switch step {
-      case .open: await self.open(number)
+      case .open(let id): await self.open(number, id)
       case .pump: self.pump(number)
       case .refuse: completion(.failure(.offline))
       }
@@ -109,6 +142,16 @@ package final class ContentFetcher: ContentFetching, Sendable {
     for waiter in waiters { waiter.completion(.failure(.cancelled)) }
     pump(number)
     coordinator.tellStatus(number)
+  }
+
+  /// These contents are no inode's any more: who waits for one of them gets the one that came in its place.
+  func contentsAreGone(_ keys: [ContentKey]) {
+    let gone = Set(keys)
+    let renewed = state.withLock { state -> [(InodeNumber, UInt64)] in
+      let old = state.jobs.filter { $0.value.source.map { gone.contains($0.key) } ?? false }
+      return old.keys.compactMap { number in state.renew(number).map { (number, $0) } }
+    }
+    for (number, id) in renewed { Task { await self.open(number, id) } }
   }
 
   /// Answers every waiter with `.offline` and takes no more requests.
@@ -131,33 +174,27 @@ package final class ContentFetcher: ContentFetching, Sendable {
   }
 
   private func cancel(_ waiter: UInt64, of number: InodeNumber) {
-    let completion = state.withLock {
-      state -> (@Sendable (Result<Void, FetchFailure>) -> Void)? in
-      guard var job = state.jobs[number] else { return nil }
-      defer { state.jobs[number] = job }
-      if let place = job.early.firstIndex(where: { $0.waiter == waiter }) {
-        return job.early.remove(at: place).completion
-      }
-      return job.waiters.removeValue(forKey: waiter)?.completion
-    }
-    completion?(.failure(.cancelled))
+    let request = state.withLock { $0.jobs[number]?.drop(waiter) }
+    guard let request else { return }
+    request.completion(.failure(.cancelled))
+    pump(number)
   }
 
   // MARK: A job's life
 
   /// Finds out what the content is made of, then begins.
-  private func open(_ number: InodeNumber) async {
+  private func open(_ number: InodeNumber, _ id: UInt64) async {
     let deadline = monotonicNanoseconds() + pendingLimit
     // Whoever asked has been answered when this stops, and the catalog may be closed.
-    while state.withLock({ !$0.isStopped && $0.jobs[number] != nil }) {
+    while state.withLock({ !$0.isStopped && $0.job(number, id) != nil }) {
       do throws(FetchFailure) {
         switch try source(of: number) {
         case .local:
-          finish(number, .success(()))
+          finish(number, id, .success(()))
           return
         case .ready(let source):
           state.withLock { state in
-            guard var job = state.jobs[number] else { return }
+            guard var job = state.job(number, id) else { return }
             job.source = source
             for request in job.early { job.add(request) }
             job.early = []
@@ -172,7 +209,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
           guard monotonicNanoseconds() < deadline else { throw FetchFailure.stalled }
         }
       } catch {
-        finish(number, .failure(error))
+        finish(number, id, .failure(error))
         return
       }
       try? await Task.sleep(for: .milliseconds(100))
@@ -219,8 +256,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
     enum Step {
       case none
       case satisfied([DownloadJob.Waiter])
-      case whole(DownloadJob.Source)
-      case batch([Int], DownloadJob.Source, isAwaited: Bool)
+      case whole(DownloadJob.Source, UInt64)
+      case batch([Int], DownloadJob.Source, UInt64, isAwaited: Bool)
     }
     while true {
       let step: Step = state.withLock { state in
@@ -234,14 +271,14 @@ package final class ContentFetcher: ContentFetching, Sendable {
           source.partial.isComplete || PlantedMistake.endsDownloadsEarly.isPlanted
         {
           job.isFinishing = true
-          return .whole(source)
+          return .whole(source, job.id)
         }
         guard job.requestsInFlight < job.requestLimit else { return .none }
         let isAwaited = !job.urgent.isEmpty
         let batch = job.nextBatch()
         guard batch.isEmpty else {
           job.requestsInFlight += 1
-          return .batch(batch, source, isAwaited: isAwaited)
+          return .batch(batch, source, job.id, isAwaited: isAwaited)
         }
         return .none
       }
@@ -251,12 +288,12 @@ package final class ContentFetcher: ContentFetching, Sendable {
         return
       case .satisfied(let waiters):
         for waiter in waiters { waiter.completion(.success(())) }
-      case .batch(let batch, let source, let isAwaited):
+      case .batch(let batch, let source, let id, let isAwaited):
         Transfers.$isAwaited.withValue(isAwaited) {
-          _ = Task { await self.load(batch, of: number, from: source) }
+          _ = Task { await self.load(batch, of: number, id, from: source) }
         }
-      case .whole(let source):
-        settle(number, source)
+      case .whole(let source, let id):
+        settle(number, id, source)
         return
       }
     }
@@ -274,7 +311,9 @@ package final class ContentFetcher: ContentFetching, Sendable {
     if isOver { coordinator.tellStatus(number) }
   }
 
-  private func load(_ batch: [Int], of number: InodeNumber, from source: DownloadJob.Source) async {
+  private func load(
+    _ batch: [Int], of number: InodeNumber, _ id: UInt64, from source: DownloadJob.Source
+  ) async {
     var failure: FetchFailure?
     do throws(FetchFailure) {
       let references = batch.map { source.chunks[$0] }
@@ -283,7 +322,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       defer { room?.end() }
       let start = monotonicNanoseconds()
       var hasCome = false
-      defer { noteAnswer(hasCome ? bytes : 0, of: number, since: start) }
+      defer { noteAnswer(hasCome ? bytes : 0, of: number, id, since: start) }
       let contents = try await chunks(references)
       hasCome = true
       for (index, bytes) in zip(batch, contents) {
@@ -292,7 +331,12 @@ package final class ContentFetcher: ContentFetching, Sendable {
     } catch {
       failure = error
     }
-    let causes = state.withLock { $0.jobs[number]?.takeCauses(of: batch) ?? [:] }
+    let causes = state.withLock { state -> [DownloadCause: UInt64] in
+      guard state.job(number, id) != nil else {
+        return [DownloadCause(.other): batch.reduce(0) { $0 + UInt64(source.chunks[$1].length) }]
+      }
+      return state.jobs[number]?.takeCauses(of: batch) ?? [:]
+    }
     if failure == nil {
       for (cause, bytes) in causes { coordinator.noteFetched(bytes, of: number, for: cause) }
     }
@@ -302,7 +346,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       coordinator.tellStatus(number)
     }
     let failed = state.withLock { state -> [DownloadJob.Waiter] in
-      guard var job = state.jobs[number] else { return [] }
+      guard var job = state.job(number, id) else { return [] }
       defer { state.jobs[number] = job }
       job.requestsInFlight -= 1
       guard let failure else {
@@ -329,10 +373,12 @@ package final class ContentFetcher: ContentFetching, Sendable {
   }
 
   /// `bytes`: of what came. What did not come in time may when it is less; what failed at once says nothing.
-  private func noteAnswer(_ bytes: UInt64, of number: InodeNumber, since start: UInt64) {
+  private func noteAnswer(
+    _ bytes: UInt64, of number: InodeNumber, _ id: UInt64, since start: UInt64
+  ) {
     let time = Duration.nanoseconds(monotonicNanoseconds() - start)
     state.withLock { state in
-      guard var job = state.jobs[number] else { return }
+      guard var job = state.job(number, id) else { return }
       job.noteAnswer(bytes, after: time)
       state.jobs[number] = job
       state.batchLimit = job.batchLimit
@@ -393,8 +439,9 @@ package final class ContentFetcher: ContentFetching, Sendable {
     return wanted
   }
 
-  /// All bytes are there: makes them durable, and only then calls the content local.
-  private func settle(_ number: InodeNumber, _ source: DownloadJob.Source) {
+  /// All bytes are there: makes them durable, and only then calls the content local. Where the inode has another
+  /// content by now, whoever waits wants that one.
+  private func settle(_ number: InodeNumber, _ id: UInt64, _ source: DownloadJob.Source) {
     do throws(Errno) {
       try coordinator.content.synchronize(source.partial)
       FaultPoint.reach("download.durable")
@@ -402,19 +449,26 @@ package final class ContentFetcher: ContentFetching, Sendable {
       let isCurrent = try coordinator.catalog.markContentLocal(
         number, generation: source.key.generation, blocks: try? source.partial.file.blocks())
       FaultPoint.reach("download.local")
-      if !isCurrent { missBackground() }
       coordinator.content.dropPartial(source.key)
-      finish(number, .success(()))
+      guard isCurrent else {
+        let new = state.withLock { $0.job(number, id) == nil ? nil : $0.renew(number) }
+        if let new { Task { await self.open(number, new) } }
+        return
+      }
+      finish(number, id, .success(()))
       coordinator.invalidate([.attributes(number)])
-      if isCurrent { coordinator.tell(.downloaded, number) }
+      coordinator.tell(.downloaded, number)
       coordinator.noteUse(number)
     } catch {
-      finish(number, .failure(error == .noSpace ? .noSpace : .system(error)))
+      finish(number, id, .failure(error == .noSpace ? .noSpace : .system(error)))
     }
   }
 
-  private func finish(_ number: InodeNumber, _ result: Result<Void, FetchFailure>) {
+  private func finish(
+    _ number: InodeNumber, _ id: UInt64, _ result: Result<Void, FetchFailure>
+  ) {
     let job = state.withLock { state -> DownloadJob? in
+      guard state.job(number, id) != nil else { return nil }
       if case .failure(let failure) = result {
         state.errors[number] = failure.description
       } else {

@@ -9,13 +9,13 @@ internal import Model
 /// could empty a file that the first has just declared whole.
 struct DownloadJob {
   struct Waiter {
+    let request: Request
     /// Chunks that have to come before it is told.
     var missing: Set<Int>
     /// It asked for everything, so it is told after the catalog says that the content is local.
     var wantsAll: Bool
-    /// No program waits for it.
-    let isBackground: Bool
-    let completion: @Sendable (Result<Void, FetchFailure>) -> Void
+
+    var completion: @Sendable (Result<Void, FetchFailure>) -> Void { request.completion }
   }
 
   /// What is known once the catalog was asked.
@@ -27,16 +27,19 @@ struct DownloadJob {
     let offsets: [UInt64]
   }
 
-  /// A request that came before `source` was known.
   struct Request {
     let waiter: UInt64
     let range: Range<UInt64>
     let cause: DownloadCause
+    /// No program waits for it.
     let isBackground: Bool
     let completion: @Sendable (Result<Void, FetchFailure>) -> Void
   }
 
+  /// No other job has it: an answer that was asked for by one is no other's.
+  let id: UInt64
   var source: Source?
+  /// Requests that came before `source` was known.
   var early: [Request] = []
   var waiters: [UInt64: Waiter] = [:]
   /// Chunks to ask for, those of small requests first.
@@ -57,7 +60,17 @@ struct DownloadJob {
   static let firstBatchLimit: UInt64 = 4 << 20
   private static let batchLimits: ClosedRange<UInt64> = 512 << 10...8 << 20
 
-  init(batchLimit: UInt64) { self.batchLimit = batchLimit }
+  init(id: UInt64, batchLimit: UInt64) {
+    self.id = id
+    self.batchLimit = batchLimit
+  }
+
+  /// The same requests of the content that the inode has now. What is on its way for the old one is nobody's.
+  func successor(id: UInt64) -> DownloadJob {
+    var result = DownloadJob(id: id, batchLimit: batchLimit)
+    result.early = early + waiters.values.map(\.request).sorted { $0.waiter < $1.waiter }
+    return result
+  }
 
   mutating func add(_ request: Request) {
     guard let source else {
@@ -67,9 +80,8 @@ struct DownloadJob {
     let indices = Self.chunkIndices(of: request.range, in: source)
     let missing = Set(indices.filter { !Self.isPresent($0, in: source) })
     waiters[request.waiter] = Waiter(
-      missing: missing,
-      wantsAll: request.range.lowerBound == 0 && request.range.upperBound >= source.partial.size,
-      isBackground: request.isBackground, completion: request.completion)
+      request: request, missing: missing,
+      wantsAll: request.range.lowerBound == 0 && request.range.upperBound >= source.partial.size)
     let isUrgent = request.range.upperBound - request.range.lowerBound <= Self.urgentLimit
     for index in indices where missing.contains(index) {
       if requested.insert(index).inserted {
@@ -124,13 +136,31 @@ struct DownloadJob {
 
   /// Takes out the waiters that no program is behind, and the chunks that only they wanted.
   mutating func dropBackground() -> [Waiter] {
-    let dropped = waiters.filter { $0.value.isBackground }
+    let dropped = waiters.filter { $0.value.request.isBackground }
     for id in dropped.keys { waiters[id] = nil }
-    let needed = waiters.values.reduce(into: Set<Int>()) { $0.formUnion($1.missing) }
-    let unneeded = background.filter { !needed.contains($0) }
-    requested.subtract(unneeded)
-    background.removeAll { !needed.contains($0) }
+    forgetUnneeded()
     return Array(dropped.values)
+  }
+
+  /// Takes out a waiter, wherever it is, and the chunks that only it wanted.
+  mutating func drop(_ waiter: UInt64) -> Request? {
+    if let place = early.firstIndex(where: { $0.waiter == waiter }) {
+      return early.remove(at: place)
+    }
+    guard let dropped = waiters.removeValue(forKey: waiter) else { return nil }
+    forgetUnneeded()
+    return dropped.request
+  }
+
+  /// What is on its way stays requested: it comes.
+  private mutating func forgetUnneeded() {
+    let needed = waiters.values.reduce(into: Set<Int>()) { $0.formUnion($1.missing) }
+    for index in background + urgent where !needed.contains(index) {
+      requested.remove(index)
+      causes[index] = nil
+    }
+    background.removeAll { !needed.contains($0) }
+    urgent.removeAll { !needed.contains($0) }
   }
 
   /// Takes out the waiters that have all they asked for.

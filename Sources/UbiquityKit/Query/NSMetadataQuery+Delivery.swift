@@ -37,6 +37,7 @@ extension NSMetadataQuery {
     added: [QueryResult] = [], changed: [QueryResult] = [], removed: [QueryRemoval] = []
   ) {
     state.withLock { state in
+      guard state.phase != .stopped else { return }
       state.pending.added += added
       state.pending.changed += changed
       state.pending.removed += removed

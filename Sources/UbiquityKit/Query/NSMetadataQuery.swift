@@ -60,6 +60,8 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
   deinit {
     let continuations = state.withLock { $0.continuations }
     for continuation in continuations.values { continuation.finish() }
+    // Not from here: whoever let go of it last may hold the router's lock.
+    if isStarted { DispatchQueue.global().async { QueryRouter.shared.dropEnded() } }
   }
 
   // MARK: What is looked for

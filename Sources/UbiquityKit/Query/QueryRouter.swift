@@ -62,12 +62,35 @@ final class QueryRouter: Sendable {
     setUp()
     do throws(ControlError) {
       let connection = try service.connection()
-      state.withLock { $0.running[ObjectIdentifier(query)] = Weak(query: query) }
+      note(query)
       begin(query, on: connection)
     } catch {
+      // The next daemon gets it.
+      note(query)
       query.failed(error)
     }
   }
+
+  private func note(_ query: NSMetadataQuery) {
+    // It may have been stopped since it was started.
+    guard query.isStarted else { return }
+    state.withLock { $0.running[ObjectIdentifier(query)] = Weak(query: query) }
+  }
+
+  /// A scope may be in a container that is mounted later, as after the daemon is a new one.
+  private func retry(_ query: NSMetadataQuery) {
+    DispatchQueue.global().asyncAfter(deadline: .now() + Self.retryInterval) {
+      [self, weak query] in
+      guard let query, query.isStarted, let connection = service.existing else { return }
+      let isWaiting = state.withLock { state in
+        state.running[ObjectIdentifier(query)]?.query === query
+          && !state.routes.values.contains { $0.query === query }
+      }
+      if isWaiting { begin(query, on: connection) }
+    }
+  }
+
+  private static let retryInterval = 5.0
 
   private func begin(_ query: NSMetadataQuery, on connection: DaemonConnection) {
     let (request, run): (QueryRequest, UInt64)
@@ -75,7 +98,8 @@ final class QueryRouter: Sendable {
       guard let made = try query.request() else { return }
       (request, run) = made
     } catch {
-      return query.failed(error)
+      query.failed(error)
+      return retry(query)
     }
     // The answer comes on the connection's thread, before anything that the daemon tells of it.
     connection.call(Methods.StartQuery.self, request) { [self, weak query] result in
@@ -89,6 +113,10 @@ final class QueryRouter: Sendable {
         let others = state.withLock { state in
           let others = state.routes.filter { $0.value.query === query }.map(\.key)
           for id in others { state.routes[id] = nil }
+          // It was stopped meanwhile.
+          guard state.running[ObjectIdentifier(query)]?.query === query else {
+            return others + [started.query]
+          }
           state.routes[started.query] = Weak(query: query)
           return others
         }
@@ -101,9 +129,19 @@ final class QueryRouter: Sendable {
   }
 
   func stop(_ query: NSMetadataQuery) {
+    state.withLock { $0.running[ObjectIdentifier(query)] = nil }
+    dropRoutes { $0 === query || $0 == nil }
+  }
+
+  /// Queries that nobody holds any more.
+  func dropEnded() {
+    state.withLock { state in state.running = state.running.filter { $0.value.query != nil } }
+    dropRoutes { $0 == nil }
+  }
+
+  private func dropRoutes(_ isOver: (NSMetadataQuery?) -> Bool) {
     let ids = state.withLock { state in
-      state.running[ObjectIdentifier(query)] = nil
-      let ids = state.routes.filter { $0.value.query === query || $0.value.query == nil }.map(\.key)
+      let ids = state.routes.filter { isOver($0.value.query) }.map(\.key)
       for id in ids { state.routes[id] = nil }
       return ids
     }

@@ -62,6 +62,13 @@ import Testing
     #expect(S3Time.seconds("2024-02-29T12:34:56.789Z") == 1_709_210_096)
     #expect(S3Time.seconds("Fri, 24 May 2013 00:00:00 GMT") == 1_369_353_600)
     #expect(S3Time.seconds("yesterday") == nil)
+    // What a server says in its `Date` is any number.
+    for odd in [
+      "Fri, 24 May 9223372036854775807 00:00:00 GMT",
+      "Fri, 24 May 2013 9223372036854775807:00:00 GMT",
+      "9223372036854775807-05-24T00:00:00Z", "2013-9223372036854775807-24T00:00:00Z",
+      "2013-05-24T9223372036854775807:00:00Z", "2013-05-24T00:9223372036854775807:00Z",
+    ] { #expect(S3Time.seconds(odd) == nil, "\(odd)") }
   }
 
   // MARK: What went wrong
