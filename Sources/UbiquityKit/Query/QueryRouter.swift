@@ -1,5 +1,6 @@
 internal import ControlProtocol
 internal import DaemonClient
+internal import Foundation
 internal import Platform
 
 /// Gives what the daemon tells to the query that it is for, and starts queries anew at another daemon.
