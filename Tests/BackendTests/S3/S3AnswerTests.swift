@@ -111,6 +111,23 @@ import Testing
     #expect(server.requests.last?.contains("start-after=prefix%2Fa") == true)
   }
 
+  /// As a store gives them that has many removed names to pass over.
+  @Test func listsGoOnAfterEmptyPages() async throws {
+    let empty = CannedServer.answer(
+      200,
+      "<ListBucketResult><IsTruncated>true</IsTruncated>"
+        + "<NextContinuationToken>t/1</NextContinuationToken></ListBucketResult>")
+    let server = CannedServer([empty, empty, list(["prefix/a", "prefix/b"])])
+    #expect(try await store(server).list(prefix: "", after: nil, limit: 1) == ["a"])
+    #expect(server.requests.last?.contains("continuation-token=t%2F1") == true)
+    // One that has no end is no list.
+    let endless = CannedServer([empty])
+    let store = try store(endless)
+    await #expect(throws: StoreError.self) {
+      _ = try await store.list(prefix: "", after: nil, limit: 10)
+    }
+  }
+
   @Test func redirectsAreNotFollowed() async throws {
     let server = CannedServer([
       CannedServer.answer(
