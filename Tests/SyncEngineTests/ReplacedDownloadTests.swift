@@ -35,7 +35,7 @@ import Testing
   /// what came of the old one, and who asked for all of it gets the new one.
   @Test func whatIsReplacedIsNotTakenForItsSuccessor() async throws {
     let size = 3 << 20
-    let new = noise(size, seed: 2)
+    let new = noise(2 * size, seed: 2)
     try await withReader(size) { writer, reader, store in
       let inode = try #require(try reader.find("Documents/file"))
       try await fetched(inode.number, 0..<1000, on: reader).value

@@ -149,7 +149,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     let gone = Set(keys)
     let renewed = state.withLock { state -> [(InodeNumber, UInt64)] in
       let old = state.jobs.filter { $0.value.source.map { gone.contains($0.key) } ?? false }
-      return old.keys.compactMap { number in state.renew(number).map { (number, $0) } }
+      return old.keys.sorted().compactMap { number in state.renew(number).map { (number, $0) } }
     }
     for (number, id) in renewed { Task { await self.open(number, id) } }
   }

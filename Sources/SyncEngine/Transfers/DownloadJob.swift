@@ -34,6 +34,12 @@ struct DownloadJob {
     /// No program waits for it.
     let isBackground: Bool
     let completion: @Sendable (Result<Void, FetchFailure>) -> Void
+
+    var ofAll: Request {
+      Request(
+        waiter: waiter, range: 0..<UInt64.max, cause: cause, isBackground: isBackground,
+        completion: completion)
+    }
   }
 
   /// No other job has it: an answer that was asked for by one is no other's.
@@ -68,7 +74,9 @@ struct DownloadJob {
   /// The same requests of the content that the inode has now. What is on its way for the old one is nobody's.
   func successor(id: UInt64) -> DownloadJob {
     var result = DownloadJob(id: id, batchLimit: batchLimit)
-    result.early = early + waiters.values.map(\.request).sorted { $0.waiter < $1.waiter }
+    // Who wanted all of it wants all of what there is now.
+    let late = waiters.values.map { $0.wantsAll ? $0.request.ofAll : $0.request }
+    result.early = early + late.sorted { $0.waiter < $1.waiter }
     return result
   }
 
