@@ -77,11 +77,12 @@ import Testing
     try device.write("Documents/file", Array(repeating: 1, count: 1000))
     try await device.sync.sync()
     let inode = try #require(try device.find("Documents/file"))
-    await device.sync.start()
     try device.coordinator.evict(inode.number)
     try await device.sync.sync()
     device.outage.withLock { $0 = "the cable is cut" }
+    // Nothing is under way that was begun before.
     let before = script.traffic
+    await device.sync.start()
     await #expect(throws: SyncFailure.unreachable("the cable is cut")) {
       try await device.sync.sync()
     }
