@@ -30,4 +30,11 @@ package final class Lock<State>: @unchecked Sendable {
     defer { pthread_mutex_unlock(mutex) }
     return try body(&state.pointee)
   }
+
+  /// `withLock` without waiting; nil when the lock is taken, by this thread too.
+  package func withLockIfFree<Result>(_ body: (inout State) -> Result) -> Result? {
+    guard pthread_mutex_trylock(mutex) == 0 else { return nil }
+    defer { pthread_mutex_unlock(mutex) }
+    return body(&state.pointee)
+  }
 }

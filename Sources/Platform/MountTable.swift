@@ -62,7 +62,7 @@ package enum MountTable {
   }
 
   /// The kernel writes space, tab, newline and backslash as three octal digits.
-  private static func unescape(_ field: some Collection<UInt8>) -> [UInt8] {
+  static func unescape(_ field: some Collection<UInt8>) -> [UInt8] {
     let bytes = Array(field)
     var result: [UInt8] = []
     var index = 0
@@ -83,11 +83,40 @@ package enum MountTable {
 }
 
 extension MountTable {
-  /// What the kernel answers for a mount whose daemon is gone, ENOTCONN, at this path.
+  static func escape(_ path: [UInt8]) -> String {
+    var result: [UInt8] = []
+    for byte in path {
+      if [0x20, 0x09, 0x0A, 0x5C].contains(byte) {
+        let digits = String(byte, radix: 8)
+        result += Array(("\\" + String(repeating: "0", count: 3 - digits.count) + digits).utf8)
+      } else {
+        result.append(byte)
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  package enum Condition: Sendable {
+    /// Something answers there: the mount, or what is below when nothing is mounted.
+    case answering
+    /// The kernel has given up the connection to the daemon, and says so.
+    case dead
+    /// No answer came within the time: the daemon is stopped, very slow, or killed and not yet
+    /// gone.
+    case silent
+  }
+
+  package static func condition(of mountpoint: String, milliseconds: Int) -> Condition {
+    BoundedCall.run(milliseconds: milliseconds) {
+      var result = statvfs()
+      guard statvfs(mountpoint, &result) != 0 else { return .answering }
+      return errno == ENOTCONN || errno == ECONNABORTED ? .dead : .answering
+    } ?? .silent
+  }
+
+  /// Whether the daemon of a mount is gone. False, after a while, for one that does not answer.
   package static func isDead(_ mountpoint: String) -> Bool {
-    var result = statvfs()
-    guard statvfs(mountpoint, &result) != 0 else { return false }
-    return errno == ENOTCONN || errno == ECONNABORTED
+    condition(of: mountpoint, milliseconds: BoundedCall.patience) == .dead
   }
 
   /// Takes a mount out of the tree even while programs are in it; for mounts whose daemon is gone.

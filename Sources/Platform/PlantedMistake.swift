@@ -17,10 +17,34 @@ package enum PlantedMistake: String, CaseIterable, Sendable {
   case believesEveryPut
   /// A download counts as whole before it is.
   case endsDownloadsEarly
+  /// Names that no object can have are taken for objects.
+  case readsForeignNames
+  /// What a store does not show counts as deleted.
+  case takesAbsenceForDeletion
+  /// Local content of a deleted container can be evicted.
+  case evictsDeleted
   /// A start after a crash takes rows as they are.
   case recoversNothing
   /// What is not uploaded can be evicted.
   case evictsUnsent
+  /// The head of the log is not checked before something is put.
+  case putsUnchecked
+  /// Content is evicted without a look at the store.
+  case evictsUnchecked
+  /// A content that was uploaded counts for its file though that has changed since.
+  case stagesChangedUploads
+  /// A file is uploaded as it is while a program writes to it.
+  case snapshotsWrittenFiles
+  /// The conflict versions of a file go with it when another file takes its name.
+  case dropsReplacedVersions
+  /// An edit that outlives a removal drops the contents that it did not know.
+  case forgetsRevivedVersions
+  /// Versions that are resolved or removed do not go to the trash.
+  case dropsVersionsForGood
+  /// A conflict is resolved although other versions were shown than there are now.
+  case resolvesUnseenVersions
+  /// An item that was removed elsewhere and not edited here comes back.
+  case revivesUnedited
 
   /// Set before anything starts.
   package nonisolated(unsafe) static var planted: PlantedMistake?

@@ -17,10 +17,36 @@ extension Processes {
     }
   }
 
+  /// What a process or thread runs. `execve` changes it, also where the file stays the same.
+  package struct Image: Hashable, Sendable {
+    package let start: Start
+    /// Where the environment lies in the process's memory. Randomized by each `execve`. Both are 0
+    /// where that may not be seen, and until an `execve` is complete.
+    let environmentStart: UInt64
+    let environmentEnd: UInt64
+    /// Its path when the process started it; nil where that may not be seen.
+    package let executable: [UInt8]?
+  }
+
+  /// Nil when it is gone or cannot be seen.
+  package static func image(of number: Int32) -> Image? {
+    guard let status = status(ofThread: number) else { return nil }
+    return Image(
+      start: status.start, environmentStart: status.environment.start,
+      environmentEnd: status.environment.end, executable: executable(of: number))
+  }
+
   /// Nil when it is gone or cannot be seen.
   package static func start(of number: Int32) -> Start? { status(ofThread: number)?.start }
 
-  private static func status(ofThread number: Int32) -> (parent: Int32, start: Start)? {
+  private struct Status {
+    var parent: Int32
+    var start: Start
+    var isZombie: Bool
+    var environment: (start: UInt64, end: UInt64)
+  }
+
+  private static func status(ofThread number: Int32) -> Status? {
     guard let line = Files.smallText("/proc/\(number)/stat", limit: 1024),
       // The name, in parentheses, may have anything in it. Source: proc_pid_stat(5).
       let end = line.lastIndex(of: ")")
@@ -29,7 +55,10 @@ extension Processes {
     guard words.count > 20, let parent = Int32(words[2]), let ticks = UInt64(words[20]) else {
       return nil
     }
-    return (parent, Start(number: number, ticks: ticks))
+    let ends = words.count > 49 ? (UInt64(words[48]) ?? 0, UInt64(words[49]) ?? 0) : (0, 0)
+    return Status(
+      parent: parent, start: Start(number: number, ticks: ticks),
+      isZombie: words[1] == "Z" || words[1] == "X", environment: ends)
   }
 
   /// As `lineage`, with the time of each one's start.
@@ -39,6 +68,30 @@ extension Processes {
 
   /// Whether there is no such process or thread. One that may only not be seen is there.
   package static func isGone(_ number: Int32) -> Bool { kill(number, 0) != 0 && errno == ESRCH }
+
+  /// Whether a process was killed, or ends, and the kernel cannot remove it yet because a thread of
+  /// it
+  /// waits for something. Its descriptors are still open then, and its locks held. False when it is
+  /// gone.
+  package static func isEnding(_ process: Start) -> Bool {
+    guard let status = status(ofThread: process.number), status.start == process else {
+      return false
+    }
+    let others = ((try? Files.names(in: "/proc/\(process.number)/task")) ?? []).count - 1
+    // A zombie without other threads holds nothing; only its parent has not asked for its status.
+    if status.isZombie { return others > 0 }
+    guard let text = Files.smallText("/proc/\(process.number)/status", limit: 8192) else {
+      return false
+    }
+    return text.split(separator: "\n").contains { line in
+      if line == "CoreDumping:\t1" { return true }
+      guard line.hasPrefix("SigPnd:") || line.hasPrefix("ShdPnd:") else { return false }
+      let pending = line.split(whereSeparator: \.isWhitespace).last.flatMap {
+        UInt64($0, radix: 16)
+      }
+      return (pending ?? 0) & (1 << UInt64(SIGKILL - 1)) != 0
+    }
+  }
 
   /// The number of the process that a thread is of.
   package static func process(ofThread number: Int32) -> Int32 {
@@ -75,11 +128,20 @@ extension Processes {
 
   private static let longestEnvironment = 8 << 20
 
-  /// What a variable was when the program was started; nil where there is none or that may not be seen.
+  /// A variable as it was when the program was started.
+  package enum EnvironmentValue: Hashable, Sendable {
+    case text(String)
+    case absent
+    /// It may not be seen.
+    case hidden
+    /// An `execve` is under way: the new environment cannot be seen yet.
+    case incomplete
+  }
+
   /// May wait for the process: not on a thread for which it waits.
-  package static func environment(of number: Int32, _ name: String) -> String? {
+  package static func environment(of number: Int32, _ name: String) -> EnvironmentValue {
     let descriptor = open("/proc/\(number)/environ", O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return nil }
+    guard descriptor >= 0 else { return .hidden }
     defer { close(descriptor) }
     let wanted = Array("\(name)=".utf8)
     var bytes: [UInt8] = []
@@ -90,9 +152,11 @@ extension Processes {
       if piece.isEmpty { break }
       bytes += piece
     }
+    // The kernel sets the ends of the environment last. One that was made empty has ends, too.
+    if bytes.isEmpty, status(ofThread: number)?.environment.end ?? 0 == 0 { return .incomplete }
     for entry in bytes.split(separator: 0) where entry.starts(with: wanted) {
-      return String(decoding: entry.dropFirst(wanted.count), as: UTF8.self)
+      return .text(String(decoding: entry.dropFirst(wanted.count), as: UTF8.self))
     }
-    return nil
+    return .absent
   }
 }

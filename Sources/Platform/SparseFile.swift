@@ -24,6 +24,42 @@ extension OpenFile {
     throw Errno(rawValue: code)
   }
 
+  /// What a hole takes the place of, at least: a block of most file systems.
+  package static let holeBlock: UInt64 = 4096
+
+  /// Writes to a range of the file that is a hole or past its end, and leaves whole blocks of zeros
+  /// out:
+  /// they stay a hole. The file may be shorter than the range afterwards.
+  package func fillHole(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(Errno) {
+    let block = Int(Self.holeBlock)
+    let count = bytes.count
+    // Of a range that begins within a block the first part is no whole one.
+    var position = min(count, (block - Int(offset % Self.holeBlock)) % block)
+    var start = 0
+    while count - position >= block {
+      guard Self.isZero(bytes.baseAddress! + position, block) else {
+        position += block
+        continue
+      }
+      try writePart(bytes, start..<position, at: offset)
+      position += block
+      start = position
+    }
+    try writePart(bytes, start..<count, at: offset)
+  }
+
+  private func writePart(
+    _ bytes: UnsafeRawBufferPointer, _ part: Range<Int>, at offset: UInt64
+  ) throws(Errno) {
+    guard !part.isEmpty else { return }
+    try write(UnsafeRawBufferPointer(rebasing: bytes[part]), at: offset + UInt64(part.lowerBound))
+  }
+
+  /// Of other bytes one word tells mostly.
+  private static func isZero(_ bytes: UnsafeRawPointer, _ count: Int) -> Bool {
+    bytes.loadUnaligned(as: UInt64.self) == 0 && memcmp(bytes, bytes + 8, count - 8) == 0
+  }
+
   /// `copy_file_range(2)`: copies up to `count` bytes to the same or another file, in the kernel,
   /// and gives how many it did. EXDEV, ENOSYS, EOPNOTSUPP and EINVAL mean that it cannot here.
   package func copyRange(

@@ -26,6 +26,12 @@ extension UnixSocket {
     _ = poll(&entry, 1, milliseconds)
   }
 
+  /// Waits until there is something to read or the connection is over; false when the time is over.
+  package static func waitUntilReadable(_ socket: OpenFile, milliseconds: Int32) -> Bool {
+    var entry = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&entry, 1, milliseconds) != 0
+  }
+
   package enum Readiness: Sendable {
     /// Bytes to read, or the end of the stream.
     case input

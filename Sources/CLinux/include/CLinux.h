@@ -3,5 +3,6 @@
 #pragma once
 
 #include "checksum.h"
+#include "connections.h"
 #include "ring.h"
 #include "shim.h"

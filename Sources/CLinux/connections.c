@@ -1,0 +1,236 @@
+#define _GNU_SOURCE
+
+#include "connections.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_fsopen
+#define SYS_fsopen 430
+#define SYS_fsconfig 431
+#define SYS_fsmount 432
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+// Of <linux/mount.h>, which collides with <sys/mount.h> in some versions of libc.
+enum { fsopen_cloexec = 1, fsconfig_create = 6, fsmount_cloexec = 1 };
+
+/// The minor number's decimal digits, then `/abort`. `snprintf` is not async-signal-safe.
+static void abort_path(char *path, const char *prefix, uint32_t minor) {
+  char digits[12];
+  int count = 0;
+  do {
+    digits[count++] = (char)('0' + minor % 10);
+    minor /= 10;
+  } while (minor > 0);
+  size_t length = strlen(prefix);
+  memcpy(path, prefix, length);
+  while (count > 0) path[length++] = digits[--count];
+  memcpy(path + length, "/abort", sizeof "/abort");
+}
+
+/// A directory of the control file system that is mounted nowhere.
+static int open_control(void) {
+  int context = (int)syscall(SYS_fsopen, "fusectl", fsopen_cloexec);
+  if (context < 0) return -1;
+  int mount = -1;
+  if (syscall(SYS_fsconfig, context, fsconfig_create, NULL, NULL, 0) == 0)
+    mount = (int)syscall(SYS_fsmount, context, fsmount_cloexec, 0);
+  close(context);
+  return mount;
+}
+
+int linux_open_fuse_abort(uint32_t minor) {
+  char path[80];
+  abort_path(path, "/sys/fs/fuse/connections/", minor);
+  int file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file >= 0) return file;
+  int failure = errno;
+  if (failure != ENOENT) return -failure;
+  int control = open_control();
+  if (control < 0) return -failure;
+  abort_path(path, "", minor);
+  file = openat(control, path, O_WRONLY | O_CLOEXEC);
+  if (file < 0) failure = errno;
+  close(control);
+  return file >= 0 ? file : -failure;
+}
+
+// The watchdog.
+
+enum { most_connections = 1024, input = 3 };
+
+static struct {
+  uint32_t minor;
+  int file;
+} guarded[most_connections];
+static int guarded_count;
+
+static void abort_all(void) {
+  for (int index = 0; index < guarded_count; index++) {
+    int file = guarded[index].file;
+    // A file that could not be opened then may be there now: the control file system was mounted.
+    if (file < 0) file = linux_open_fuse_abort(guarded[index].minor);
+    if (file < 0) continue;
+    ssize_t written = write(file, "1", 1);
+    (void)written;
+  }
+  _exit(0);
+}
+
+static void guard(uint32_t minor) {
+  int file = guarded_count < most_connections ? linux_open_fuse_abort(minor) : -1;
+  char answer = file >= 0;
+  if (guarded_count < most_connections) {
+    guarded[guarded_count].minor = minor;
+    guarded[guarded_count].file = file;
+    guarded_count++;
+  }
+  send(input, &answer, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void forget(uint32_t minor) {
+  for (int index = 0; index < guarded_count; index++) {
+    if (guarded[index].minor != minor) continue;
+    if (guarded[index].file >= 0) close(guarded[index].file);
+    guarded[index] = guarded[--guarded_count];
+    return;
+  }
+}
+
+/// Does what the daemon said so far; all of it, and at once, when it is dead.
+static void hear(void) {
+  struct linux_watchdog_message message;
+  while (1) {
+    ssize_t length = recv(input, &message, sizeof message, MSG_DONTWAIT);
+    if (length < 0 && errno == EINTR) continue;
+    if (length < 0) return;
+    // The other end is closed: the daemon is gone.
+    if (length == 0) abort_all();
+    if (length != sizeof message) continue;
+    if (message.kind == linux_watchdog_add) guard(message.minor);
+    if (message.kind == linux_watchdog_remove) forget(message.minor);
+    if (message.kind == linux_watchdog_act) abort_all();
+  }
+}
+
+static void close_from(unsigned first) {
+  if (syscall(SYS_close_range, first, ~0u, 0) == 0) return;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 1 << 20) limit.rlim_cur = 1 << 20;
+  for (unsigned file = first; file < limit.rlim_cur; file++) close((int)file);
+}
+
+/// Replaces this process's arguments, as `ps` shows them, which the fork copied from the daemon.
+static void set_title(const char *title, size_t length) {
+  char text[1024];
+  int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  ssize_t count = read(file, text, sizeof text - 1);
+  close(file);
+  if (count <= 0) return;
+  text[count] = 0;
+  // Fields 48 and 49 are the ends of the arguments in memory; field 2, in parentheses, may hold
+  // anything. Source: proc_pid_stat(5).
+  char *place = strrchr(text, ')');
+  uintptr_t ends[2] = {0, 0};
+  for (int field = 3; place && field <= 49; field++) {
+    place = strchr(place + 1, ' ');
+    if (!place || field < 48) continue;
+    for (char *digit = place + 1; *digit >= '0' && *digit <= '9'; digit++)
+      ends[field - 48] = ends[field - 48] * 10 + (uintptr_t)(*digit - '0');
+  }
+  if (ends[0] == 0 || ends[1] < ends[0] + length) return;
+  memset((char *)ends[0], 0, ends[1] - ends[0]);
+  memcpy((char *)ends[0], title, length);
+}
+
+static void watch(int socket, pid_t parent) {
+  // Signals are all blocked. The one of the parent's death comes through a descriptor. It is a realtime
+  // signal: another one of its number that somebody sent does not swallow it.
+  int death_signal = SIGRTMIN + 4;
+  prctl(PR_SET_PDEATHSIG, death_signal);
+  prctl(PR_SET_NAME, "fuse-watchdog");
+  setsid();
+  if (chdir("/") != 0) _exit(1);
+  static const char name[] = "ubiquityfs-watchdog";
+  set_title(name, sizeof name);
+  if (socket != input && dup2(socket, input) < 0) _exit(1);
+  close_from(input + 1);
+  int null = open("/dev/null", O_RDWR);
+  for (int file = 0; file < 3; file++) dup2(null, file);
+  if (null > input) close(null);
+  sigset_t death;
+  sigemptyset(&death);
+  sigaddset(&death, death_signal);
+  int signals = signalfd(-1, &death, SFD_NONBLOCK);
+  if (signals < 0) _exit(1);
+  while (1) {
+    hear();
+    if (getppid() != parent) abort_all();
+    struct pollfd entries[2] = {{input, POLLIN, 0}, {signals, POLLIN, 0}};
+    if (poll(entries, 2, -1) < 0) continue;
+    struct signalfd_siginfo info;
+    // Anybody may send the signal; this one is of the parent's own making.
+    if (read(signals, &info, sizeof info) == sizeof info && info.ssi_pid == (uint32_t)parent) {
+      hear();
+      abort_all();
+    }
+  }
+}
+
+int linux_fork_watchdog(int socket) {
+  pid_t parent = getpid();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid_t child = fork();
+  if (child == 0) {
+    watch(socket, parent);
+    _exit(0);
+  }
+  int failure = errno;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return child > 0 ? child : -failure;
+}
+
+static volatile int crash_socket = -1;
+static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGABRT};
+enum { crash_signal_count = sizeof crash_signals / sizeof *crash_signals };
+static struct sigaction earlier[crash_signal_count];
+
+static void crashed(int number, siginfo_t *info, void *context) {
+  (void)context;
+  struct linux_watchdog_message message = {linux_watchdog_act, 0};
+  send(crash_socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  // What was there before, such as the backtraces of the language's runtime, acts now: a fault happens
+  // again when this returns, a signal that was sent has to be sent again.
+  for (int index = 0; index < crash_signal_count; index++)
+    if (crash_signals[index] == number) sigaction(number, &earlier[index], NULL);
+  if (info->si_code <= 0) raise(number);
+}
+
+void linux_tell_watchdog_of_crashes(int socket) {
+  int is_first = crash_socket < 0;
+  crash_socket = socket;
+  if (!is_first) return;
+  for (int index = 0; index < crash_signal_count; index++) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = crashed;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction(crash_signals[index], &action, &earlier[index]);
+  }
+}

@@ -1,0 +1,38 @@
+#ifndef UBIQUITYFS_CLINUX_CONNECTIONS_H
+#define UBIQUITYFS_CLINUX_CONNECTIONS_H
+
+// FUSE connections from outside: aborting one, and a process that does so when a daemon dies.
+
+#include <stdint.h>
+
+/// Opens the file that aborts a connection, by the minor number of the mount's device. Uses the control
+/// file system where it is mounted; else, with CAP_SYS_ADMIN, a mount of it that no path leads to.
+/// Gives -errno: EACCES for the connection of another user. Touches no FUSE mount.
+int linux_open_fuse_abort(uint32_t minor);
+
+/// What a daemon tells its watchdog, each in one packet.
+enum {
+  /// Guard the connection. Answered with one byte: 1 if it can be aborted, else 0.
+  linux_watchdog_add = 1,
+  linux_watchdog_remove = 2,
+  /// The daemon is crashing: act at once.
+  linux_watchdog_act = 3,
+};
+
+struct linux_watchdog_message {
+  uint32_t kind;
+  uint32_t minor;
+};
+
+/// Forks a process that guards connections for as long as the calling *thread* lives, and then aborts
+/// those that are left. Gives its number to the caller, or -errno.
+///
+/// `socket` is its end of a SOCK_SEQPACKET pair. It keeps no other descriptor of the caller's.
+/// After the fork only async-signal-safe functions are called: the caller may have threads.
+int linux_fork_watchdog(int socket);
+
+/// Has SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE and SIGABRT tell the watchdog at the other end of `socket`
+/// before they end this process: while a core is dumped its threads are still there.
+void linux_tell_watchdog_of_crashes(int socket);
+
+#endif

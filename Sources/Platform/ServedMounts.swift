@@ -1,0 +1,123 @@
+internal import Glibc
+package import SystemPackage
+
+/// What a daemon has mounted, in a file that outlives it, so that others can free what it held if
+/// it is
+/// killed: see `release`.
+///
+/// A line with the daemon's process and the time of its start, then one for each mount: the device
+/// and
+/// the mount point, in which `mountinfo`'s characters are escaped as they are there.
+package struct ServedMounts: Hashable, Sendable {
+  package struct Mount: Hashable, Sendable {
+    package let device: String
+    package let mountpoint: String
+
+    package init(device: String, mountpoint: String) {
+      self.device = device
+      self.mountpoint = mountpoint
+    }
+  }
+
+  package static let fileName = "mounts.served"
+
+  package let daemon: Processes.Start
+  package var mounts: [Mount]
+
+  package init(daemon: Processes.Start, mounts: [Mount]) {
+    self.daemon = daemon
+    self.mounts = mounts
+  }
+
+  /// Nil where there is none, or where it is not understood.
+  package static func read(_ path: String) -> ServedMounts? {
+    guard let text = Files.smallText(path, limit: 1 << 20) else { return nil }
+    let lines = text.split(separator: "\n")
+    let numbers = lines.first?.split(separator: " ") ?? []
+    guard numbers.count == 2, let process = Int32(numbers[0]), let ticks = UInt64(numbers[1]) else {
+      return nil
+    }
+    return ServedMounts(
+      daemon: Processes.Start(number: process, ticks: ticks),
+      mounts: lines.dropFirst().compactMap { line in
+        let words = line.split(separator: " ")
+        guard words.count == 2 else { return nil }
+        let path = MountTable.unescape(words[1].utf8)
+        return Mount(device: String(words[0]), mountpoint: String(decoding: path, as: UTF8.self))
+      })
+  }
+
+  /// Not durable: after the machine has started anew there is nothing to free.
+  package func write(_ path: String) throws(Errno) {
+    var text = "\(daemon.number) \(daemon.ticks)\n"
+    for mount in mounts {
+      text += "\(mount.device) \(MountTable.escape(Array(mount.mountpoint.utf8)))\n"
+    }
+    let temporary = path + ".new"
+    let file = try OpenFile.open(temporary, flags: O_WRONLY | O_CREAT | O_TRUNC)
+    try file.write(Array(text.utf8), at: 0)
+    _ = try retrying { Glibc.rename(temporary, path) }
+  }
+}
+
+extension ServedMounts {
+  package enum Release: Hashable, Sendable {
+    /// The kernel keeps nothing of a daemon that was killed.
+    case free
+    /// The daemon was killed, and did not end in time. `isAborted`: what it waits for is not its
+    /// own
+    /// mounts, whose connections are aborted.
+    case stuck(ServedMounts, isAborted: Bool)
+  }
+
+  /// Frees what the kernel keeps of a daemon of the state directory that was killed, by aborting
+  /// its
+  /// connections. Does nothing when the daemon lives, and touches no mount.
+  package static func release(state: String, milliseconds: Int = 10_000) -> Release {
+    guard let served = read(state + "/" + fileName), Processes.isEnding(served.daemon) else {
+      return .free
+    }
+    // A process that ends in good order is in that state for a moment, too.
+    let deadline = monotonicNanoseconds() + UInt64(milliseconds) * 1_000_000
+    var next = monotonicNanoseconds() + 50_000_000
+    var isAborted = false
+    while Processes.isEnding(served.daemon) {
+      let now = monotonicNanoseconds()
+      if now >= deadline { return .stuck(served, isAborted: isAborted) }
+      if now >= next {
+        isAborted = served.mounts.allSatisfy { served.abort($0) }
+        next = now + 1_000_000_000
+      }
+      usleep(5000)
+    }
+    return .free
+  }
+
+  private func abort(_ mount: Mount) -> Bool {
+    // The number may be another mount's by now. A mount that no path leads to any more (`umount
+    // -l`)
+    // is not in the table.
+    let same = ((try? MountTable.read()) ?? []).filter { $0.device == mount.device }
+    guard same.isEmpty || same.contains(where: { $0.type == MountedFileSystem.ubiquityType }) else {
+      return true
+    }
+    return Unmounting.abortConnection(of: mount.mountpoint, device: mount.device)
+  }
+}
+
+extension ServedMounts.Release {
+  /// For the user; nil where nothing is stuck.
+  package var complaint: String? {
+    guard case .stuck(let served, let isAborted) = self else { return nil }
+    let process =
+      "the daemon (process \(served.daemon.number)) was killed, and the kernel cannot end it yet"
+    guard !isAborted else {
+      return process
+        + ": a thread of it waits for something, such as a network file system. Try again when that answers."
+    }
+    let commands = served.mounts.compactMap { $0.device.split(separator: ":").last }
+      .map { "echo 1 > /sys/fs/fuse/connections/\($0)/abort" }
+    return process + ". As root, run: "
+      + (["mount -t fusectl none /sys/fs/fuse/connections"] + commands).joined(separator: "; ")
+  }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import Testing
+
+/// A daemon that was killed while a thread of it waits in the kernel. Its process stays, with every
+/// descriptor open, until that thread is let go: without help its mount hangs for good.
+extension EndToEnd {
+  @Suite struct KilledDaemonTests {
+    /// As root the program mounts the control file system itself where it needs it.
+    private static let canAbort: Bool = {
+      let table = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8)
+      return TestAccount.isRoot || (table ?? "").contains(" /sys/fs/fuse/connections ")
+    }()
+
+    /// `stuck NUMBER`: the backend's directory becomes one that never answers, and a thread of the
+    /// daemon
+    /// is waiting there when this returns. `freed`: the reverse. `watchdog DAEMON`: its number.
+    private static let prelude = #"""
+      touch killed
+      cc -O1 -D_FILE_OFFSET_BITS=64 -o tool "$SOURCES/Tests/CrashTools/pit.c" $(pkg-config --cflags --libs fuse3)
+      mkdir "$ROOT/pit"
+      pit=
+      end_pit() {
+        [ -z "$pit" ] || kill -9 "$pit" || true
+        umount -l "$ROOT/pit" 2>/dev/null || fusermount3 -uqz "$ROOT/pit" || true
+      }
+      trap end_pit EXIT
+      is_pit() { grep -qF " $ROOT/pit fuse" /proc/self/mounts; }
+      stuck() {
+        : > looked
+        ./tool "$ROOT/pit" -f >> looked & pit=$!
+        until_true 20 is_pit
+        mv "$CLOUD" "$CLOUD.away"; ln -s "$ROOT/pit/cloud" "$CLOUD"
+        echo "$1" > "$A/file"
+        until_true 60 test -s looked
+      }
+      freed() {
+        end_pit; pit=
+        rm "$CLOUD"; mv "$CLOUD.away" "$CLOUD"
+      }
+      watchdog() {
+        local directory
+        for directory in /proc/[0-9]*; do
+          grep -qsx fuse-watchdog "$directory/comm" || continue
+          grep -qs "^PPid:[[:space:]]*$1\$" "$directory/status" && echo "${directory#/proc/}"
+        done
+        return 0
+      }
+      lives() { [ -n "$(watchdog "$1")" ]; }
+      lost='not connected|connection abort'
+
+      """#
+
+    @Test(
+      "a mount of a killed daemon that cannot end fails at once instead of hanging",
+      .enabled(if: canAbort))
+    func mountOfKilledDaemon() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.prelude + """
+            stuck first
+            kill -9 \(pid)
+            refused "$lost" timeout -s KILL 10 stat "$A"
+            refused "$lost" timeout -s KILL 10 stat "$A/file"
+            # The daemon is still there: commands say so, and do not wait for it.
+            refused 'was killed' timeout -s KILL 60 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs status
+            refused 'was killed' timeout -s KILL 60 env UBIQUITYFS_STATE="$ROOT/a" \
+              ubiquityfs mount "$CONTAINER" "$A_MOUNT"
+            not timeout -s KILL 60 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs evict "$A/file"
+            freed
+            on a mount "$CONTAINER" "$A_MOUNT"
+            same "$(cat "$A/file")" first
+            synced a
+            """)
+      }
+    }
+
+    @Test(
+      "the next command frees the mount when the watchdog was killed too", .enabled(if: canAbort))
+    func commandFreesMount() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.prelude + """
+            stuck first
+            kill -9 $(watchdog \(pid)) \(pid)
+            not timeout -s KILL 60 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs evict "$A/file"
+            refused "$lost" timeout -s KILL 10 stat "$A"
+            freed
+            on a unmount "$A_MOUNT"
+            on a mount "$CONTAINER" "$A_MOUNT"
+            same "$(cat "$A/file")" first
+            """)
+      }
+    }
+
+    @Test("a daemon has one watchdog, which is started again when it ends and ends with the daemon")
+    func watchdogLifeCycle() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.prelude + """
+            first=$(watchdog \(pid))
+            same "$(wc -w <<<"$first")" 1
+            kill -TERM $first; kill -HUP $first; kill -INT $first
+            same "$(watchdog \(pid))" "$first"
+            kill -9 $first
+            another() { local now; now=$(watchdog \(pid)); [ -n "$now" ] && [ "$now" != "$first" ]; }
+            until_true 20 another
+            echo text > "$A/file"
+            second=$(watchdog \(pid))
+            kill -TERM \(pid)
+            ended() { ! kill -0 \(pid) 2>/dev/null && ! kill -0 $second 2>/dev/null; }
+            until_true 60 ended
+            """)
+      }
+    }
+
+    @Test("daemons that are killed under the load of two devices hang nothing")
+    func killsUnderLoad() async throws {
+      try await withAccount { account in
+        try await account.script(
+          """
+          python3 "$SOURCES/Tests/soak/hangs" --binary "$(command -v ubiquityfs)" --kills 10 --seed 1
+          """, timeout: 400)
+      }
+    }
+  }
+}
