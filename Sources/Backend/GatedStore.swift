@@ -75,6 +75,14 @@ package final class GatedStore: ObjectStore {
     }
   }
 
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    try await pass { store throws(StoreError) in
+      try await store.listObjects(prefix: prefix, after: after, limit: limit)
+    }
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try await pass { store throws(StoreError) in try await store.delete(key) }
   }

@@ -46,6 +46,15 @@ package final class MemoryStore: ObjectStore {
     return Array(found.sorted(by: keyPrecedes).prefix(max(0, limit)))
   }
 
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    let keys = try await list(prefix: prefix, after: after, limit: limit)
+    return objects.withLock { objects in
+      keys.map { ListedObject(key: $0, size: objects[$0].map { UInt64($0.count) }) }
+    }
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try StoreKey.check(key)
     guard objects.withLock({ $0.removeValue(forKey: key) }) != nil else { return }

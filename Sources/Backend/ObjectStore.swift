@@ -30,6 +30,10 @@ package protocol ObjectStore: Sendable, CustomStringConvertible {
   /// `limit` means that there are no more.
   func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String]
 
+  /// As `list`, with the sizes of objects where the store can tell them as cheaply.
+  func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+
   /// Removes an object; one that is not there is removed already.
   func delete(_ key: String) async throws(StoreError)
 

@@ -17,8 +17,9 @@ package final class PacedStore: PassingStore {
     _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
   ) async throws(StoreError) -> Answer {
     if call.kind == .put {
+      // The log never waits for content.
       try await limits.up.take(
-        call.sends, isAwaited: Transfers.isAwaited || call.sends <= Self.small)
+        call.sends, isAwaited: Transfers.isAwaited || !call.isBulk || call.sends <= Self.small)
       return try await body(store)
     }
     guard call.kind != .delete else { return try await body(store) }

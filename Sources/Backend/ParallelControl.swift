@@ -2,7 +2,9 @@
 /// them, half as many when the store fails or asks for a pause.
 ///
 /// It begins by doubling, as long as that gives a quarter more, and goes on one by one. It judges by
-/// rounds of as many transfers as it allows, and only by those in which it was the limit.
+/// rounds of as many transfers as it allows. A round holds only time in which the limit was
+/// reached:
+/// one in which fewer transfers were to do, or none, starts again.
 package struct ParallelControl: Sendable {
   package static let bounds = 2...32
 
@@ -14,10 +16,10 @@ package struct ParallelControl: Sendable {
   /// Rounds to stay as it is.
   private var rest = 0
 
+  /// Of the round; nil while fewer transfers run than may.
   private var started: UInt64?
   private var ended = 0
   private var bytes = 0
-  private var wasFull = false
   private var hasFailed = false
 
   private static let restingRounds = 12
@@ -25,18 +27,22 @@ package struct ParallelControl: Sendable {
   package init() {}
 
   package mutating func began(inFlight: Int, at now: UInt64) {
-    if started == nil { started = now }
-    if inFlight >= limit { wasFull = true }
+    if inFlight < limit {
+      newRound()
+    } else if started == nil {
+      newRound(at: now)
+    }
   }
+
+  /// Fewer transfers run than may, since no more are to do.
+  package mutating func starved() { newRound() }
 
   package mutating func ended(bytes: Int, at now: UInt64) {
     ended += 1
     self.bytes += bytes
     guard ended >= limit, let started, now > started else { return }
     let rate = Double(self.bytes) / Double(now - started)
-    let isMeant = wasFull
     newRound(at: now)
-    guard isMeant else { return }
     if let before {
       self.before = nil
       guard rate >= before * (isDoubling ? 1.25 : 1.05) else {
@@ -75,11 +81,10 @@ package struct ParallelControl: Sendable {
     limit = next
   }
 
-  private mutating func newRound(at now: UInt64) {
+  private mutating func newRound(at now: UInt64? = nil) {
     started = now
     ended = 0
     bytes = 0
-    wasFull = false
     hasFailed = false
   }
 }

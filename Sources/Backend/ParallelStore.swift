@@ -10,6 +10,7 @@ final class TransferPlaces: Sendable {
   }
 
   private struct State {
+    let spare: Int
     var control = ParallelControl()
     var inFlight = 0
     var awaited: [Waiter] = []
@@ -34,14 +35,23 @@ final class TransferPlaces: Sendable {
         inFlight += 1
         control.began(inFlight: inFlight, at: now)
       }
+      while inFlight < control.limit + spare, !awaited.isEmpty {
+        ready.append(awaited.removeFirst())
+        inFlight += 1
+        control.began(inFlight: inFlight, at: now)
+      }
       return ready
     }
   }
 
   private let now: @Sendable () -> UInt64
-  private let state = Lock(State())
+  private let state: Lock<State>
 
-  init(now: @escaping @Sendable () -> UInt64) { self.now = now }
+  /// `spare`: so many places beyond the limit are for what somebody waits for.
+  init(spare: Int = 0, now: @escaping @Sendable () -> UInt64) {
+    self.now = now
+    state = Lock(State(spare: spare))
+  }
 
   var limit: Int { state.withLock { $0.control.limit } }
   var waiting: Int { state.withLock { $0.awaited.count + $0.others.count } }
@@ -83,7 +93,9 @@ final class TransferPlaces: Sendable {
       case .failed: state.control.failed(at: now())
       case .other: break
       }
-      return state.admit(at: now())
+      let ready = state.admit(at: now())
+      if state.inFlight < state.control.limit { state.control.starved() }
+      return ready
     }
     for waiter in ready { waiter.continuation.resume(returning: true) }
   }
@@ -109,7 +121,8 @@ package final class ParallelStore: PassingStore {
   ) {
     self.store = store
     gets = TransferPlaces(now: now)
-    puts = TransferPlaces(now: now)
+    // A small change does not wait until a large upload's packs are through.
+    puts = TransferPlaces(spare: 2, now: now)
   }
 
   /// How many are allowed now.

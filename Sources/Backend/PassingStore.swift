@@ -40,6 +40,17 @@ extension PassingStore {
       })
   }
 
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    try await pass(
+      StoreCall(.list, prefix),
+      received: { objects in objects.reduce(0) { $0 + $1.key.utf8.count } },
+      { store throws(StoreError) in
+        try await store.listObjects(prefix: prefix, after: after, limit: limit)
+      })
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try await pass(
       StoreCall(.delete, key), received: { _ in 0 },

@@ -13,7 +13,9 @@ package struct PollPace: Sendable {
 /// Looks for the news of a store that tells of none: it asks for keys after the last one that was seen. Keys
 /// that this device puts are no news, but where it works others may too, so they make the asking quick again.
 ///
-/// Of a prefix only keys are seen that come after all before, as those of a log do. Stands above all else, so
+/// Of a prefix only keys are seen that come after all before, as those of a log do, and that the
+/// last of them
+/// is gone. Stands above all else, so
 /// that what it asks is counted, and is not asked in airplane mode. A store that tells by itself it leaves alone.
 package final class PollingStore: ObjectStore {
   private struct Watch {
@@ -63,8 +65,15 @@ package final class PollingStore: ObjectStore {
     -> [String]
   {
     let keys = try await store.list(prefix: prefix, after: after, limit: limit)
-    if let last = keys.last ?? after { saw(last, under: prefix) }
+    let last = keys.last { StoreKey.mayBeNews($0, under: prefix) } ?? after
+    if let last { saw(last, under: prefix) }
     return keys
+  }
+
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    try await store.listObjects(prefix: prefix, after: after, limit: limit)
   }
 
   package func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
@@ -103,7 +112,9 @@ package final class PollingStore: ObjectStore {
 
   private func saw(_ key: String, under prefix: String) {
     state.withLock { state in
-      guard let watch = state.watches[prefix] else { return }
+      guard let watch = state.watches[prefix], StoreKey.mayBeNews(key, under: prefix) else {
+        return
+      }
       if watch.cursor.map({ keyPrecedes($0, key) }) ?? true { state.watches[prefix]?.cursor = key }
     }
   }
@@ -132,13 +143,48 @@ package final class PollingStore: ObjectStore {
         continue
       }
       // What could not be asked is no news: who listens notices that in other ways.
-      let keys = (try? await list(prefix: prefix, after: cursor, limit: 1000)) ?? []
-      if !keys.isEmpty {
+      let hasNews = (try? await hasNews(prefix, after: cursor)) ?? false
+      if hasNews {
         let told = state.withLock { $0.watches[prefix].map { Array($0.listeners.values) } ?? [] }
         for continuation in told { continuation.yield() }
       }
-      wait = !keys.isEmpty || isBusy ? pace.first : min(wait * pace.growth, pace.last)
+      wait = hasNews || isBusy ? pace.first : min(wait * pace.growth, pace.last)
     }
+  }
+
+  /// From where a list has the last key that was seen, too: a store that lost it went back to an
+  /// earlier
+  /// state, which is news.
+  private static func before(_ cursor: String?, _ prefix: String) -> String? {
+    guard let cursor, cursor.utf8.count > prefix.utf8.count + 1 else { return nil }
+    return String(cursor.dropLast())
+  }
+
+  private static let mostPages = 10
+
+  /// One request, unless the first thousand keys are foreign.
+  private func hasNews(_ prefix: String, after cursor: String?) async throws(StoreError) -> Bool {
+    var after = Self.before(cursor, prefix)
+    var isSeen = cursor == nil
+    var hasNews = false
+    var last: String?
+    for _ in 0..<Self.mostPages {
+      let page = try await list(prefix: prefix, after: after, limit: 1000)
+      for key in page where StoreKey.mayBeNews(key, under: prefix) {
+        last = key
+        if key == cursor {
+          isSeen = true
+        } else if cursor.map({ keyPrecedes($0, key) }) ?? true {
+          hasNews = true
+        }
+      }
+      guard page.count == 1000, !hasNews else { break }
+      after = page.last
+    }
+    guard !isSeen else { return hasNews }
+    let newest = last
+    state.withLock { $0.watches[prefix]?.cursor = newest }
+    return true
   }
 
   /// Until then, or, if that is long, until this device puts something.

@@ -40,6 +40,19 @@ extension StoreKey {
     return key[...end]
   }
 
+  private static let log = "/log/"
+
+  /// Whether a key below `prefix` may be news. In the log of a container only segments are: a
+  /// foreign file there
+  /// may stand behind all of them, and would hide each that comes.
+  static func mayBeNews(_ key: String, under prefix: String) -> Bool {
+    guard prefix.hasPrefix(containers), prefix.hasSuffix(log), key.hasPrefix(prefix) else {
+      return true
+    }
+    let name = key.dropFirst(prefix.count).utf8
+    return name.count == 20 && name.allSatisfy { (48...57).contains($0) }
+  }
+
   /// Packs hold content; all else is small, or rare.
   package static func isPack(_ key: String) -> Bool {
     guard let container = container(of: key) else { return false }

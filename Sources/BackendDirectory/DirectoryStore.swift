@@ -79,6 +79,18 @@ package final class DirectoryStore: ObjectStore {
     }
   }
 
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    try StoreKey.checkPrefix(prefix)
+    return try await call { store throws(StoreError) in
+      try store.keys(prefix: prefix, after: after, limit: limit).map { key in
+        let status = try? Files.status(store.file(key))
+        return ListedObject(key: key, size: status.map { UInt64(clamping: $0.st_size) })
+      }
+    }
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try StoreKey.check(key)
     try await call { store throws(StoreError) in try store.remove(key) }

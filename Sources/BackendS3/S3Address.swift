@@ -19,7 +19,6 @@ package struct S3Address: Equatable, Sendable, CustomStringConvertible {
   /// A file with certificates, in PEM, that alone are trusted.
   package var authorities: String?
   private var givenStyle: Style?
-  private var givenRegion: String?
 
   /// Throws `.invalid` for what is none.
   package init(_ url: String, environment: [String: String] = [:]) throws(StoreError) {
@@ -45,6 +44,7 @@ package struct S3Address: Equatable, Sendable, CustomStringConvertible {
       throw wrong("has a prefix with something else in it than letters, digits, “.”, “_” and “-”")
     }
     guard prefix.utf8.count <= 100 else { throw wrong("has a prefix of more than 100 bytes") }
+    var givenRegion: String?
     for item in parts.count > 1 ? parts[1].split(separator: "&") : [] {
       let pair = item.split(separator: "=", maxSplits: 1).map(String.init)
       guard pair.count == 2, let value = PercentText.decode(pair[1]), !value.isEmpty else {
@@ -83,7 +83,6 @@ package struct S3Address: Equatable, Sendable, CustomStringConvertible {
       throw wrong("has a region that is no name")
     }
     self.region = region
-    givenRegion = region
     style = givenStyle ?? (endpoint == nil && !bucket.contains(".") ? .virtual : .path)
     if authorities == nil, let file = environment["AWS_CA_BUNDLE"], file.hasPrefix("/") {
       authorities = file

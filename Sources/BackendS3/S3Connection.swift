@@ -26,8 +26,10 @@ struct S3Request: Sendable {
 
 /// Signed requests to one bucket, over connections that are kept and used again.
 ///
-/// Safe from any task. A request ends after 30 s without a byte, or with the first byte that comes when it has taken
-/// 30 s and what its bytes take at 50 KB/s: no half-open connection holds up its caller for ever.
+/// Safe from any task. A request fails after 30 s without a byte, and when its bytes come too
+/// slowly
+/// (`AnswerDeadline`): neither a half-open connection nor a trickling one holds up its caller for
+/// hours.
 final class S3Connection: Sendable {
   let address: S3Address
   private let client: HTTPClient
@@ -35,16 +37,19 @@ final class S3Connection: Sendable {
   private let credentials: CredentialChain
   private let endpoint: S3Endpoint
 
-  private static let idle = TimeAmount.seconds(30)
-  private static let slowest: Int64 = 50_000
+  private let patience: Duration
   private static let connections = 32
   /// An answer that is none of what was asked for.
   private static let failureLimit = 1 << 20
   /// Room for an answer that is made at once.
   private static let reservation = 16 << 20
 
-  init(_ address: S3Address, environment: [String: String]) throws(StoreError) {
+  /// `patience`: how long no byte may come.
+  init(
+    _ address: S3Address, environment: [String: String], patience: Duration = .seconds(30)
+  ) throws(StoreError) {
     self.address = address
+    self.patience = patience
     endpoint = address.base
     var tls = TLSConfiguration.makeClientConfiguration()
     if let file = address.authorities {
@@ -54,9 +59,10 @@ final class S3Connection: Sendable {
         throw .invalid("the certificates in \(file) cannot be read: \(error)")
       }
     }
+    let idle = TimeAmount.nanoseconds(patience.inNanoseconds)
     var configuration = HTTPClient.Configuration(
       tlsConfiguration: tls, redirectConfiguration: .disallow,
-      timeout: .init(connect: .seconds(10), read: Self.idle, write: Self.idle),
+      timeout: .init(connect: .seconds(10), read: idle, write: idle),
       proxy: ProxySettings.proxy(for: endpoint, environment))
     configuration.httpVersion = .http1Only
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.connections
@@ -89,17 +95,17 @@ final class S3Connection: Sendable {
 
   private func sendOnce(_ request: S3Request) async throws(StoreError) -> S3Answer {
     let signed = try await sign(request)
-    let bytes = Int64(request.body.count + request.limit)
-    let seconds = 30 + min(bytes, 1 << 33) / Self.slowest
-    let deadline = monotonicNanoseconds() + UInt64(seconds) * 1_000_000_000
+    var deadline = AnswerDeadline(
+      began: monotonicNanoseconds(), patience: patience, sent: request.body.count)
     do {
       // The client's own limit is over when the head has come.
-      let response = try await client.execute(signed, timeout: .seconds(seconds))
+      let response = try await client.execute(
+        signed, timeout: .nanoseconds(deadline.forHead.inNanoseconds))
       let length = response.headers.first(name: "content-length").map { Int($0) ?? -1 }
       let isAnswer = (200..<300).contains(response.status.code)
-      let body = try await collect(
-        response.body, length: length, before: deadline,
-        limit: isAnswer ? max(request.limit, 1 << 16) : Self.failureLimit)
+      let limit = isAnswer ? max(request.limit, 1 << 16) : Self.failureLimit
+      deadline.mostBytes = min(max(0, length ?? limit), limit)
+      let body = try await collect(response.body, length: length, before: deadline, limit: limit)
       if request.method != .HEAD, let length, length != body.count {
         throw StoreError.unavailable("\(place) answered with less than it said")
       }
@@ -114,12 +120,12 @@ final class S3Connection: Sendable {
 
   /// Megabytes, so each is copied once. Little is reserved on the word of the store alone.
   private func collect(
-    _ body: HTTPClientResponse.Body, length: Int?, before deadline: UInt64, limit: Int
+    _ body: HTTPClientResponse.Body, length: Int?, before deadline: AnswerDeadline, limit: Int
   ) async throws -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(max(0, min(length ?? 0, limit, Self.reservation)))
     for try await part in body {
-      guard monotonicNanoseconds() < deadline else {
+      guard deadline.allows(received: bytes.count, at: monotonicNanoseconds()) else {
         throw StoreError.unavailable("\(place) answers too slowly")
       }
       guard bytes.count + part.readableBytes <= limit else {

@@ -13,8 +13,11 @@ package final class S3Store: ObjectStore {
   let parts: MultipartSupport
 
   /// Reaches out only when it is first used. Throws `.invalid` for certificates that cannot be read.
-  package init(_ address: S3Address, environment: [String: String]) throws(StoreError) {
-    connection = try S3Connection(address, environment: environment)
+  /// `patience`: how long the store may send nothing.
+  package init(
+    _ address: S3Address, environment: [String: String], patience: Duration = .seconds(30)
+  ) throws(StoreError) {
+    connection = try S3Connection(address, environment: environment, patience: patience)
     parts = MultipartSupport()
   }
 
@@ -71,9 +74,15 @@ package final class S3Store: ObjectStore {
   package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
     -> [String]
   {
+    try await listObjects(prefix: prefix, after: after, limit: limit).map(\.key)
+  }
+
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
     try StoreKey.checkPrefix(prefix)
     let place = connection.address.prefix.isEmpty ? "" : connection.address.prefix + "/"
-    var result: [String] = []
+    var result: [ListedObject] = []
     var start = after
     // Pages with nothing in them, as of names that were removed, go on where the store says.
     var token: String?
@@ -97,7 +106,8 @@ package final class S3Store: ObjectStore {
             + "wants you to sign in to it first")
       }
       let keys = xml.all("ListBucketResult/Contents/Key")
-      for key in keys {
+      let sizes = xml.all("ListBucketResult/Contents/Size")
+      for (index, key) in keys.enumerated() {
         guard key.hasPrefix(place + prefix) else {
           throw .invalid("\(connection.place) lists what was not asked for; check the endpoint")
         }
@@ -107,7 +117,10 @@ package final class S3Store: ObjectStore {
             "\(connection.place) does not list in order after a key; use another store")
         }
         // What others put there is none of ours.
-        if (try? StoreKey.check(name)) != nil { result.append(name) }
+        if (try? StoreKey.check(name)) != nil {
+          let size = sizes.count == keys.count ? UInt64(sizes[index]) : nil
+          result.append(ListedObject(key: name, size: size))
+        }
         start = name
       }
       guard xml.first("ListBucketResult/IsTruncated") == "true" else { break }

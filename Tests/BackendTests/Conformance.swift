@@ -14,6 +14,7 @@ struct Conformance {
     ("one of many racing puts wins", { try await $0.racingPuts() }),
     ("replace replaces", { try await $0.replacing() }),
     ("lists are ordered, after a key, and limited", { try await $0.lists() }),
+    ("lists have the sizes of objects", { try await $0.sizes() }),
     ("delete is idempotent", { try await $0.deletes() }),
     ("what could leave the store is no key", { try await $0.badKeys() }),
     ("news are told", { try await $0.news() }),
@@ -90,6 +91,19 @@ struct Conformance {
         #expect(try await other.list(prefix: prefix, after: after, limit: 100) == rest)
       }
     }
+  }
+
+  func sizes() async throws {
+    for count in [0, 1, 70_000] {
+      #expect(try await one.putIfAbsent("s/\(count)", [UInt8](repeating: 7, count: count)))
+    }
+    try await one.replace("s/1", [1, 2, 3])
+    let expected = [("s/0", 0), ("s/1", 3), ("s/70000", 70_000)].map {
+      ListedObject(key: $0.0, size: $0.1)
+    }
+    #expect(try await other.listObjects(prefix: "s/", after: nil, limit: 10) == expected)
+    #expect(
+      try await other.listObjects(prefix: "s/", after: "s/0", limit: 1) == [expected[1]])
   }
 
   func deletes() async throws {

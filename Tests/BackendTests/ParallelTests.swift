@@ -32,6 +32,56 @@ import Testing
     #expect(mean <= max(best * 2, 5), "\(mean)")
   }
 
+  @Test("pauses between bursts of transfers do not lower the limit")
+  func pausesDoNotCount() async throws {
+    let now = Lock<UInt64>(1)
+    let places = TransferPlacesProbe(capacity: 32) { now.withLock { $0 } }
+    var limits: [Int] = []
+    for _ in 0..<60 {
+      places.burst(of: 200) { step in now.withLock { $0 += step } }
+      limits.append(places.limit)
+      // An hour in which nothing is to do.
+      now.withLock { $0 += 3_600_000_000_000 }
+    }
+    let late = limits.suffix(30)
+    #expect(late.allSatisfy { $0 >= 12 }, "\(limits)")
+  }
+
+  /// What `TransferPlaces` does with its control, over a network on which each transfer takes a
+  /// second, of
+  /// which no more than `capacity` get on at full speed.
+  private final class TransferPlacesProbe {
+    private var control = ParallelControl()
+    private let capacity: Int
+    private let now: () -> UInt64
+    var limit: Int { control.limit }
+
+    init(capacity: Int, now: @escaping () -> UInt64) {
+      self.capacity = capacity
+      self.now = now
+    }
+
+    func burst(of count: Int, _ pass: (UInt64) -> Void) {
+      var waiting = count
+      var inFlight = 0
+      func admit() {
+        while inFlight < control.limit, waiting > 0 {
+          waiting -= 1
+          inFlight += 1
+          control.began(inFlight: inFlight, at: now())
+        }
+      }
+      admit()
+      while inFlight > 0 {
+        pass(UInt64(1e9 / Double(min(inFlight, capacity))))
+        inFlight -= 1
+        control.ended(bytes: 1 << 20, at: now())
+        admit()
+        if inFlight < control.limit { control.starved() }
+      }
+    }
+  }
+
   @Test func failuresHalveItOnceARound() {
     var control = ParallelControl()
     var now: UInt64 = 1

@@ -22,7 +22,8 @@ final class CannedServer: Sendable {
   /// Heads of requests, in their order.
   var requests: [String] { state.withLock { $0.requests } }
 
-  init(_ answers: [String]) {
+  /// `pause`: between the bytes of an answer, in microseconds.
+  init(_ answers: [String], pause: UInt32 = 0) {
     state = Lock(State(answers: answers))
     socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_in()
@@ -50,7 +51,7 @@ final class CannedServer: Sendable {
           $0.open.insert(connection)
           $0.connections += 1
         }
-        _ = startThread { Self.serve(connection, state) }
+        _ = startThread { Self.serve(connection, state, pause) }
       }
     }
   }
@@ -66,7 +67,7 @@ final class CannedServer: Sendable {
       .joined(separator: "\r\n")
   }
 
-  private static func serve(_ connection: Int32, _ state: Lock<State>) {
+  private static func serve(_ connection: Int32, _ state: Lock<State>, _ pause: UInt32) {
     defer {
       state.withLock {
         $0.open.remove(connection)
@@ -87,6 +88,16 @@ final class CannedServer: Sendable {
       }
       if answer.isEmpty { continue }
       let bytes = Array(answer.utf8)
+      if pause > 0 {
+        for byte in bytes {
+          guard
+            withUnsafeBytes(of: byte, { send(connection, $0.baseAddress, 1, Int32(MSG_NOSIGNAL)) })
+              == 1
+          else { return }
+          usleep(pause)
+        }
+        continue
+      }
       guard send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count,
         !answer.contains("Connection: close")
       else { return }

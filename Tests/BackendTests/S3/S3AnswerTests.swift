@@ -62,6 +62,27 @@ import Testing
     #expect(isUnavailable(try await failure([garbage]) { _ = try await $0.get("a") }))
   }
 
+  @Test("an answer that trickles in fails long before it is whole")
+  func trickle() async throws {
+    // At 50 KB/s and with the length that it announces it would be granted five minutes.
+    let body = String(repeating: "x", count: 16_000_000)
+    let server = CannedServer([CannedServer.answer(200, body)], pause: 5_000)
+    let store = try S3Store(
+      S3Address("s3://bucket?endpoint=http://127.0.0.1:\(server.port)"),
+      environment: [
+        "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "no_proxy": "*",
+      ], patience: .milliseconds(500))
+    for range in [nil, 0..<UInt64(16_000_000)] as [Range<UInt64>?] {
+      let start = ContinuousClock.now
+      var failure: StoreError?
+      do throws(StoreError) { _ = try await store.get("a", range: range) } catch {
+        failure = error
+      }
+      #expect(isUnavailable(failure), "\(String(describing: failure))")
+      #expect(ContinuousClock.now - start < .seconds(120))
+    }
+  }
+
   @Test func anotherRangeIsNoAnswer() async throws {
     for range in ["bytes 0-3/100", "bytes 4-8/100", "bytes 4-5/100", "nonsense"] {
       let answer = CannedServer.answer(206, "abcd", headers: ["Content-Range: \(range)"])
