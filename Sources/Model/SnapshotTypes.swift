@@ -55,14 +55,50 @@ package struct SnapshotPart: Hashable, Sendable {
   }
 }
 
+/// A recovery of a container whose store went back to an earlier state: from its snapshot on all
+/// devices
+/// continue on one log.
+package struct LogRecovery: Hashable, Sendable {
+  /// So many segments before its head a recovering device tells of.
+  package static let mostKnown = 1024
+
+  /// Counts from 1.
+  package let number: UInt64
+  /// Of the snapshot that it published.
+  package let sequence: UInt64
+  /// Segments that the recovering device had read, ascending; the last one is its head.
+  package let known: [LogPosition]
+
+  package init(number: UInt64, sequence: UInt64, known: [LogPosition]) {
+    self.number = number
+    self.sequence = sequence
+    self.known = known
+  }
+
+  /// Of two that were made at the same time the one that comes later in the log counts.
+  package func isLater(than other: LogRecovery?) -> Bool {
+    guard let other else { return true }
+    return (number, sequence) > (other.number, other.sequence)
+  }
+}
+
 /// How far a device has read a container's log, as it told the others.
 package struct DeviceCursor: Hashable, Sendable {
   package let device: DeviceID
   package let sequence: UInt64
   package let time: Timestamp
   package let keepRemovedDays: UInt32
+  /// Of the segment of this number; nil from an older release.
+  package let hash: [UInt8]?
+  /// The last recovery that the device's log stands on; 0 for none.
+  package let recovery: UInt64
 
-  package init(device: DeviceID, sequence: UInt64, time: Timestamp, keepRemovedDays: UInt32) {
+  package init(
+    device: DeviceID, sequence: UInt64, time: Timestamp, keepRemovedDays: UInt32,
+    hash: [UInt8]? = nil, recovery: UInt64 = 0
+  ) {
+    self.hash = hash
+    self.recovery = recovery
     self.device = device
     self.sequence = sequence
     self.time = time
@@ -89,10 +125,14 @@ package struct SnapshotIndex: Hashable, Sendable {
   package let writer: PackID
   package let parts: [Part]
   package let items: UInt64
+  /// The last recovery that the log stands on.
+  package let recovery: LogRecovery?
 
   package init(
-    position: LogPosition, origin: LogOrigin, writer: PackID, parts: [Part], items: UInt64
+    position: LogPosition, origin: LogOrigin, writer: PackID, parts: [Part], items: UInt64,
+    recovery: LogRecovery? = nil
   ) {
+    self.recovery = recovery
     self.position = position
     self.origin = origin
     self.writer = writer

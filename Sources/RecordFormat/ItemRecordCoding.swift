@@ -23,12 +23,15 @@ extension ItemRecord {
     result.mode = UInt32(mode)
     result.modified = modified.nanoseconds
     result.created = created.nanoseconds
-    result.attributes = attributes.sorted { precedes($0.key, $1.key) }.map { name, value in
+    let sorted = attributes.sorted { precedes($0.key, $1.key) }.map { name, value in
       var wire = WireAttribute()
       wire.name = name
       wire.value = Data(value)
       return wire
     }
+    // Devices that know no lists refuse attributes of other names.
+    result.attributes = sorted.filter { !AccessControlList.isName($0.name) }
+    result.accessLists = sorted.filter { AccessControlList.isName($0.name) }
     result.target = Data(target)
     result.isPackage = isPackage
     if let content { result.content = content.wire }
@@ -79,7 +82,7 @@ extension ItemRecord {
       id: id, kind: kind, links: try Self.links(wire.links, of: id, kind: kind),
       mode: UInt16(wire.mode), modified: Timestamp(clamping: wire.modified),
       created: Timestamp(clamping: wire.created),
-      attributes: try Self.attributes(wire.attributes), target: target,
+      attributes: try Self.attributes(wire.attributes, lists: wire.accessLists), target: target,
       isPackage: wire.isPackage, content: content,
       conflicts: try Self.conflicts(wire.conflicts, beside: content))
   }
@@ -117,8 +120,8 @@ extension ItemRecord {
     return links
   }
 
-  private static func attributes(_ wire: [WireAttribute]) throws(RecordError)
-    -> [String: [UInt8]]
+  private static func attributes(_ wire: [WireAttribute], lists: [WireAttribute])
+    throws(RecordError) -> [String: [UInt8]]
   {
     guard wire.count <= RecordLimits.attributes else {
       throw RecordError("it has \(wire.count) attributes")
@@ -135,6 +138,14 @@ extension ItemRecord {
       guard result.updateValue([UInt8](attribute.value), forKey: name) == nil else {
         throw RecordError("an attribute is there twice")
       }
+    }
+    guard lists.count <= 2 else { throw RecordError("it has \(lists.count) access lists") }
+    for list in lists {
+      let value = [UInt8](list.value)
+      guard AccessControlList.isName(list.name), value.count <= RecordLimits.attributeValue,
+        (try? AccessControlList(decoding: value)) != nil,
+        result.updateValue(value, forKey: list.name) == nil
+      else { throw RecordError("an access list is not allowed") }
     }
     return result
   }

@@ -78,6 +78,7 @@ extension SnapshotIndex {
     wire.partHashes = Data(parts.flatMap(\.hash))
     wire.partLengths = parts.map(\.length)
     wire.items = items
+    if let recovery { wire.recovery = recovery.wire }
     return Wire.encode(wire)
   }
 
@@ -99,7 +100,41 @@ extension SnapshotIndex {
       writer: try Wire.identifier(wire.writer, "the snapshot's writer"),
       parts: (0..<count).map { index in
         Part(hash: Array(hashes[index * 32..<index * 32 + 32]), length: wire.partLengths[index])
-      }, items: wire.items)
+      }, items: wire.items,
+      recovery: wire.hasRecovery
+        ? try LogRecovery(wire: wire.recovery, upTo: wire.sequence) : nil)
+  }
+}
+
+extension LogRecovery {
+  package func encoded() -> [UInt8] { Wire.encode(wire) }
+
+  package init(decoding bytes: [UInt8]) throws(RecordError) {
+    try self.init(wire: try Wire.decode(WireRecovery.self, bytes), upTo: .max)
+  }
+
+  fileprivate var wire: WireRecovery {
+    var wire = WireRecovery()
+    wire.number = number
+    wire.sequence = sequence
+    wire.knownSequences = known.map(\.sequence)
+    wire.knownHashes = Data(known.flatMap(\.hash))
+    return wire
+  }
+
+  fileprivate init(wire: WireRecovery, upTo limit: UInt64) throws(RecordError) {
+    let sequences = wire.knownSequences
+    guard wire.number > 0, wire.sequence > 0, wire.sequence <= limit,
+      sequences.count <= Self.mostKnown, wire.knownHashes.count == sequences.count * 32,
+      zip(sequences, sequences.dropFirst()).allSatisfy({ $0 < $1 }),
+      sequences.last.map({ $0 < wire.sequence }) ?? true
+    else { throw RecordError("a recovery does not fit its log") }
+    let hashes = [UInt8](wire.knownHashes)
+    self.init(
+      number: wire.number, sequence: wire.sequence,
+      known: sequences.enumerated().map { index, sequence in
+        LogPosition(sequence: sequence, hash: Array(hashes[index * 32..<index * 32 + 32]))
+      })
   }
 }
 
@@ -110,13 +145,19 @@ extension DeviceCursor {
     wire.sequence = sequence
     wire.time = time.nanoseconds
     wire.keepRemovedDays = keepRemovedDays
+    if let hash { wire.hash = Data(hash) }
+    wire.recovery = recovery
     return Wire.encode(wire)
   }
 
   package init(decoding bytes: [UInt8]) throws(RecordError) {
     let wire = try Wire.decode(WireDeviceCursor.self, bytes)
+    guard wire.hash.isEmpty || wire.hash.count == 32 else {
+      throw RecordError("a cursor's hash does not have 32 bytes")
+    }
     self.init(
       device: try Wire.identifier(wire.device, "the cursor's device"), sequence: wire.sequence,
-      time: Timestamp(clamping: wire.time), keepRemovedDays: wire.keepRemovedDays)
+      time: Timestamp(clamping: wire.time), keepRemovedDays: wire.keepRemovedDays,
+      hash: wire.hash.isEmpty ? nil : [UInt8](wire.hash), recovery: wire.recovery)
   }
 }

@@ -267,6 +267,12 @@ nonisolated struct WireItemRecord: @unchecked Sendable {
     set {_uniqueStorage()._conflicts = newValue}
   }
 
+  /// POSIX access control lists, by name, as bytes. Absent in what was written before there was such a field.
+  var accessLists: [WireAttribute] {
+    get {_storage._accessLists}
+    set {_uniqueStorage()._accessLists = newValue}
+  }
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -450,6 +456,41 @@ nonisolated struct WireSnapshotIndex: Sendable {
 
   var items: UInt64 = 0
 
+  /// Of the last recovery that the log stands on; absent while there was none.
+  var recovery: WireRecovery {
+    get {_recovery ?? WireRecovery()}
+    set {_recovery = newValue}
+  }
+  /// Returns true if `recovery` has been explicitly set.
+  var hasRecovery: Bool {self._recovery != nil}
+  /// Clears the value of `recovery`. Subsequent reads from it will return its default value.
+  mutating func clearRecovery() {self._recovery = nil}
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _recovery: WireRecovery? = nil
+}
+
+/// A recovery of a container whose store went back to an earlier state.
+nonisolated struct WireRecovery: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// Counts from 1.
+  var number: UInt64 = 0
+
+  /// The snapshot that it published.
+  var sequence: UInt64 = 0
+
+  /// Segments that the recovering device had read, ascending, the last one being its head; and the
+  /// SHA-256 of each as stored, one after another.
+  var knownSequences: [UInt64] = []
+
+  var knownHashes: Data = Data()
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -470,6 +511,12 @@ nonisolated struct WireDeviceCursor: Sendable {
 
   /// For how many days the device lets what was removed be brought back.
   var keepRemovedDays: UInt32 = 0
+
+  /// SHA-256 of the segment of this number as stored; absent in cursors of older releases.
+  var hash: Data = Data()
+
+  /// The number of the last recovery that the device's log stands on.
+  var recovery: UInt64 = 0
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -768,7 +815,7 @@ nonisolated extension WireContentVersion: SwiftProtobuf.Message, SwiftProtobuf._
 
 nonisolated extension WireItemRecord: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".ItemRecord"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}kind\0\u{1}links\0\u{1}mode\0\u{1}modified\0\u{1}created\0\u{1}attributes\0\u{1}target\0\u{3}is_package\0\u{1}content\0\u{1}conflicts\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}kind\0\u{1}links\0\u{1}mode\0\u{1}modified\0\u{1}created\0\u{1}attributes\0\u{1}target\0\u{3}is_package\0\u{1}content\0\u{1}conflicts\0\u{3}access_lists\0")
 
   fileprivate class _StorageClass {
     var _id: Data = Data()
@@ -782,6 +829,7 @@ nonisolated extension WireItemRecord: SwiftProtobuf.Message, SwiftProtobuf._Mess
     var _isPackage: Bool = false
     var _content: WireContentVersion? = nil
     var _conflicts: [WireContentVersion] = []
+    var _accessLists: [WireAttribute] = []
 
       // This property is used as the initial default value for new instances of the type.
       // The type itself is protecting the reference to its storage via CoW semantics.
@@ -803,6 +851,7 @@ nonisolated extension WireItemRecord: SwiftProtobuf.Message, SwiftProtobuf._Mess
       _isPackage = source._isPackage
       _content = source._content
       _conflicts = source._conflicts
+      _accessLists = source._accessLists
     }
   }
 
@@ -832,6 +881,7 @@ nonisolated extension WireItemRecord: SwiftProtobuf.Message, SwiftProtobuf._Mess
         case 9: try { try decoder.decodeSingularBoolField(value: &_storage._isPackage) }()
         case 10: try { try decoder.decodeSingularMessageField(value: &_storage._content) }()
         case 11: try { try decoder.decodeRepeatedMessageField(value: &_storage._conflicts) }()
+        case 12: try { try decoder.decodeRepeatedMessageField(value: &_storage._accessLists) }()
         default: break
         }
       }
@@ -877,6 +927,9 @@ nonisolated extension WireItemRecord: SwiftProtobuf.Message, SwiftProtobuf._Mess
       if !_storage._conflicts.isEmpty {
         try visitor.visitRepeatedMessageField(value: _storage._conflicts, fieldNumber: 11)
       }
+      if !_storage._accessLists.isEmpty {
+        try visitor.visitRepeatedMessageField(value: _storage._accessLists, fieldNumber: 12)
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -897,6 +950,7 @@ nonisolated extension WireItemRecord: SwiftProtobuf.Message, SwiftProtobuf._Mess
         if _storage._isPackage != rhs_storage._isPackage {return false}
         if _storage._content != rhs_storage._content {return false}
         if _storage._conflicts != rhs_storage._conflicts {return false}
+        if _storage._accessLists != rhs_storage._accessLists {return false}
         return true
       }
       if !storagesAreEqual {return false}
@@ -1206,7 +1260,7 @@ nonisolated extension WireSnapshotPart: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".SnapshotIndex"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0\u{1}recovery\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1222,12 +1276,17 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
       case 6: try { try decoder.decodeSingularBytesField(value: &self.partHashes) }()
       case 7: try { try decoder.decodeRepeatedUInt64Field(value: &self.partLengths) }()
       case 8: try { try decoder.decodeSingularUInt64Field(value: &self.items) }()
+      case 9: try { try decoder.decodeSingularMessageField(value: &self._recovery) }()
       default: break
       }
     }
   }
 
   func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
     if self.sequence != 0 {
       try visitor.visitSingularUInt64Field(value: self.sequence, fieldNumber: 1)
     }
@@ -1252,6 +1311,9 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
     if self.items != 0 {
       try visitor.visitSingularUInt64Field(value: self.items, fieldNumber: 8)
     }
+    try { if let v = self._recovery {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 9)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1264,6 +1326,52 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.partHashes != rhs.partHashes {return false}
     if lhs.partLengths != rhs.partLengths {return false}
     if lhs.items != rhs.items {return false}
+    if lhs._recovery != rhs._recovery {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireRecovery: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Recovery"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}number\0\u{1}sequence\0\u{3}known_sequences\0\u{3}known_hashes\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularUInt64Field(value: &self.number) }()
+      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.sequence) }()
+      case 3: try { try decoder.decodeRepeatedUInt64Field(value: &self.knownSequences) }()
+      case 4: try { try decoder.decodeSingularBytesField(value: &self.knownHashes) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.number != 0 {
+      try visitor.visitSingularUInt64Field(value: self.number, fieldNumber: 1)
+    }
+    if self.sequence != 0 {
+      try visitor.visitSingularUInt64Field(value: self.sequence, fieldNumber: 2)
+    }
+    if !self.knownSequences.isEmpty {
+      try visitor.visitPackedUInt64Field(value: self.knownSequences, fieldNumber: 3)
+    }
+    if !self.knownHashes.isEmpty {
+      try visitor.visitSingularBytesField(value: self.knownHashes, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireRecovery, rhs: WireRecovery) -> Bool {
+    if lhs.number != rhs.number {return false}
+    if lhs.sequence != rhs.sequence {return false}
+    if lhs.knownSequences != rhs.knownSequences {return false}
+    if lhs.knownHashes != rhs.knownHashes {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -1271,7 +1379,7 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
 
 nonisolated extension WireDeviceCursor: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".DeviceCursor"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}device\0\u{1}sequence\0\u{1}time\0\u{3}keep_removed_days\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}device\0\u{1}sequence\0\u{1}time\0\u{3}keep_removed_days\0\u{1}hash\0\u{1}recovery\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1283,6 +1391,8 @@ nonisolated extension WireDeviceCursor: SwiftProtobuf.Message, SwiftProtobuf._Me
       case 2: try { try decoder.decodeSingularUInt64Field(value: &self.sequence) }()
       case 3: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
       case 4: try { try decoder.decodeSingularUInt32Field(value: &self.keepRemovedDays) }()
+      case 5: try { try decoder.decodeSingularBytesField(value: &self.hash) }()
+      case 6: try { try decoder.decodeSingularUInt64Field(value: &self.recovery) }()
       default: break
       }
     }
@@ -1301,6 +1411,12 @@ nonisolated extension WireDeviceCursor: SwiftProtobuf.Message, SwiftProtobuf._Me
     if self.keepRemovedDays != 0 {
       try visitor.visitSingularUInt32Field(value: self.keepRemovedDays, fieldNumber: 4)
     }
+    if !self.hash.isEmpty {
+      try visitor.visitSingularBytesField(value: self.hash, fieldNumber: 5)
+    }
+    if self.recovery != 0 {
+      try visitor.visitSingularUInt64Field(value: self.recovery, fieldNumber: 6)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1309,6 +1425,8 @@ nonisolated extension WireDeviceCursor: SwiftProtobuf.Message, SwiftProtobuf._Me
     if lhs.sequence != rhs.sequence {return false}
     if lhs.time != rhs.time {return false}
     if lhs.keepRemovedDays != rhs.keepRemovedDays {return false}
+    if lhs.hash != rhs.hash {return false}
+    if lhs.recovery != rhs.recovery {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -3,11 +3,12 @@ package import Model
 package import Platform
 
 extension RemoteContainer {
-  /// `stored` is told of chunks as soon as they are in the backend, long before `finish`.
+  /// `stored` is told of chunks as soon as they are in the backend, long before `finish`. At most
+  /// `packs` packs are on their way at once; the store lets through as many as are worth it.
   package func makeUploader(
-    stored: @escaping @Sendable ([ChunkLocation]) -> Void = { _ in }
+    packs: Int = 4, stored: @escaping @Sendable ([ChunkLocation]) -> Void = { _ in }
   ) -> ContentUploader {
-    ContentUploader(self, stored: stored)
+    ContentUploader(self, packs: packs, stored: stored)
   }
 }
 
@@ -27,17 +28,21 @@ package actor ContentUploader {
   private var stored: [ChunkLocation] = []
   private var sending: [Int: Task<Result<[ChunkLocation], RemoteError>, Never>] = [:]
   private var nextSending = 0
+  /// Each is a pack in memory.
+  private let parallelPuts: Int
   private var failure: RemoteError?
 
-  /// At most; the store lets through what is worth it. Each is a pack in memory.
-  private static let parallelPuts = 4
   /// Files up to this may be added many at once.
   package static let smallFile = UInt64(Chunker.whole)
   /// What is added at once is together at most this long.
   package static let batchBytes = UInt64(ReadBuffer.capacity)
 
-  init(_ container: RemoteContainer, stored: @escaping @Sendable ([ChunkLocation]) -> Void) {
+  init(
+    _ container: RemoteContainer, packs: Int = 4,
+    stored: @escaping @Sendable ([ChunkLocation]) -> Void
+  ) {
     self.container = container
+    parallelPuts = packs
     tellStored = stored
     memory = UploadMemory()
     room = memory.takePack()
@@ -74,7 +79,7 @@ package actor ContentUploader {
         let wanted = try claim(batch.references, isKnown)
         if !wanted.isEmpty {
           await seal(wanted, of: batch)
-          try await settle(leaving: Self.parallelPuts)
+          try await settle(leaving: parallelPuts)
         }
         done += batch.references.reduce(0) { $0 + UInt64($1.length) }
         progress(done)
@@ -94,7 +99,7 @@ package actor ContentUploader {
     let read = await BlockingWork.run { SmallFiles(files, keys: keys, memory: memory) }
     await seal(try claim(read.batch.references, isKnown), of: read.batch)
     await BlockingWork.run { read.synchronize() }
-    try await settle(leaving: Self.parallelPuts)
+    try await settle(leaving: parallelPuts)
     return read.results
   }
 
@@ -132,7 +137,7 @@ package actor ContentUploader {
       }
       append(sealed, references[index])
     }
-    try await settle(leaving: Self.parallelPuts)
+    try await settle(leaving: parallelPuts)
     return references
   }
 
@@ -147,7 +152,7 @@ package actor ContentUploader {
         memory.withCompressor { keys.seal(bytes, as: chunk.reference, with: $0) }
       }
       append(sealed, chunk.reference)
-      try await settle(leaving: Self.parallelPuts)
+      try await settle(leaving: parallelPuts)
     }
   }
 
@@ -165,8 +170,11 @@ package actor ContentUploader {
     return stored
   }
 
-  /// Ends what is on its way, one way or the other: nothing is told to be stored afterwards.
+  /// Ends what is on its way, one way or the other: nothing is told to be stored afterwards. Calls
+  /// that
+  /// wait for it fail with `.cancelled`.
   package func abandon() async {
+    failure = failure ?? .cancelled
     for task in sending.values { task.cancel() }
     for task in sending.values { _ = await task.value }
     sending = [:]

@@ -7,10 +7,15 @@ enum ObjectName {
   static let devices = "devices/"
   static let account = "account/"
   static let quota = account + "quota"
+  static let deletions = "deleted/"
+  /// Where objects of an account are, besides `format`.
+  static let directories = [account, "containers/", deletions, devices, names]
 
   static func name(_ code: [UInt8]) -> String { names + Hex.encode(code) }
 
   static func device(_ id: DeviceID) -> String { devices + id.description }
+
+  static func deletion(_ id: IncarnationID) -> String { deletions + id.description }
 
   static func container(_ id: IncarnationID) -> String { "containers/\(id)/" }
 
@@ -71,16 +76,22 @@ struct ObjectHeader {
   static let name = ObjectHeader("UBQN")
   static let device = ObjectHeader("UBQD")
   static let quota = ObjectHeader("UBQA")
+  static let deletion = ObjectHeader("UBQX")
   static let segment = ObjectHeader("UBQL")
   static let pack = ObjectHeader("UBQP")
   static let snapshotPart = ObjectHeader("UBQS")
   static let snapshotIndex = ObjectHeader("UBQI")
+  /// After a recovery: an older release would take absence in it for removal, and is to refuse it.
+  static let recoveredIndex = ObjectHeader("UBQI", version: 2)
   static let cursor = ObjectHeader("UBQC")
 
   let bytes: [UInt8]
 
-  private init(_ magic: String) {
-    bytes = Array(magic.utf8) + withUnsafeBytes(of: Self.version.bigEndian) { Array($0) }
+  private let formatVersion: UInt32
+
+  private init(_ magic: String, version: UInt32 = ObjectHeader.version) {
+    formatVersion = version
+    bytes = Array(magic.utf8) + withUnsafeBytes(of: version.bigEndian) { Array($0) }
   }
 
   /// What follows the header of `object`.
@@ -92,8 +103,8 @@ struct ObjectHeader {
       throw .damaged(object: object, reason: "it does not start as such an object does")
     }
     let version = stored[4..<8].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-    guard version <= Self.version else { throw .newerFormat(object: object, version: version) }
-    guard version == Self.version else {
+    guard version <= formatVersion else { throw .newerFormat(object: object, version: version) }
+    guard version >= Self.version else {
       throw .damaged(object: object, reason: "its format version is \(version)")
     }
     return stored[Self.length...]
@@ -111,6 +122,10 @@ enum RemoteLimits {
   /// Bytes of a stored part of a snapshot, and of one that is decompressed.
   static let snapshotPart = 1 << 26
   static let snapshotPartBody = 1 << 28
+  /// No log reaches this number; half of what a catalog can count.
+  static let lastSequence: UInt64 = 1 << 62
+  /// Pages of a list that are looked through for a log's segments.
+  static let foreignPages = 100
   /// Bytes of a snapshot's index.
   static let snapshotIndex = 1 << 23
 }

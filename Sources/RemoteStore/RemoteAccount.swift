@@ -109,19 +109,24 @@ package final class RemoteAccount: Sendable {
     id: ContainerID, incarnation: IncarnationID
   )] {
     var result: [(id: ContainerID, incarnation: IncarnationID)] = []
-    for object in try await store.allKeys(ObjectName.names) {
+    for (object, _) in try await store.ownKeys(ObjectName.names) {
       // One that is deleted between listing and reading is no container.
       if let info = try await info(object) { result.append((info.id, info.incarnation)) }
     }
+    // The name of one whose deletion was interrupted may still be there.
+    let deleted = try await deletedIncarnations()
+    result.removeAll { deleted.contains($0.incarnation) }
     return result.sorted { $0.id < $1.id }
   }
 
-  /// The container, or nil when the account has none of that name. Asks the backend once or twice.
+  /// The container, or nil when the account has none of that name. Asks the backend at most three
+  /// times.
   package func container(_ id: ContainerID) async throws(RemoteError) -> RemoteContainer? {
     guard let info = try await info(ObjectName.name(keys.objectName(of: id))) else { return nil }
     let container = self.container(id, incarnation: info.incarnation)
-    // The maker may have ended before the container had its first segment.
-    guard try await container.hasBegun() else { return nil }
+    // The maker may have ended before the container had its first segment, and the deleter before
+    // its name went.
+    guard try await container.hasBegun(), try await container.deletion() == nil else { return nil }
     return container
   }
 
@@ -137,6 +142,7 @@ package final class RemoteAccount: Sendable {
   ) async throws(RemoteError) -> RemoteContainer {
     let code = keys.objectName(of: id)
     let object = ObjectName.name(code)
+    try await finishDeletion(of: id, object)
     let new = ContainerInfo(id: id, created: time, creator: device, incarnation: .random())
     let sealed = keys.record.seal(new.encoded(), Self.associated("name", code))
     let store = store
@@ -162,37 +168,21 @@ package final class RemoteAccount: Sendable {
     return container
   }
 
-  /// Deletes a container and all that it holds. Its name goes first: whatever of the rest a failure
-  /// leaves behind belongs to no container. Deleting again finds nothing, and that is no error.
-  package func deleteContainer(_ id: ContainerID) async throws(RemoteError) {
-    let object = ObjectName.name(keys.objectName(of: id))
-    guard let info = try await info(object) else { return }
+  /// Removes the name of a container that was deleted, where the deletion was interrupted before
+  /// that.
+  private func finishDeletion(of id: ContainerID, _ object: String) async throws(RemoteError) {
+    guard let info = try await info(object),
+      try await container(id, incarnation: info.incarnation).deletion() != nil
+    else { return }
     let store = store
     try await storing { () async throws(StoreError) in try await store.delete(object) }
-    for key in try await store.allKeys(ObjectName.container(info.incarnation)) {
-      try await storing { () async throws(StoreError) in try await store.delete(key) }
-    }
   }
 
   /// Hints that a container may have been made or deleted.
   package func news() -> AsyncStream<Void> { store.news(prefix: ObjectName.names) }
 
   private func info(_ object: String) async throws(RemoteError) -> ContainerInfo? {
-    guard let stored = try await Self.small(object, in: store) else { return nil }
-    guard let code = Hex.decode(object.dropFirst(ObjectName.names.count).utf8) else {
-      throw .damaged(object: object, reason: "its name is none of a container")
-    }
-    let plain = try open(stored, .name, Self.associated("name", code), object)
-    let info: ContainerInfo
-    do throws(RecordError) {
-      info = try ContainerInfo(decoding: plain)
-    } catch {
-      throw .damaged(object: object, reason: error.description)
-    }
-    guard keys.objectName(of: info.id) == code else {
-      throw .damaged(object: object, reason: "it describes another container")
-    }
-    return info
+    try await keys.containerInfo(object, in: store)
   }
 
   // MARK: - Devices
@@ -210,11 +200,9 @@ package final class RemoteAccount: Sendable {
 
   package func devices() async throws(RemoteError) -> [DeviceRecord] {
     var result: [DeviceRecord] = []
-    for object in try await store.allKeys(ObjectName.devices) {
-      guard let stored = try await Self.small(object, in: store) else { continue }
-      guard let id = DeviceID(hex: object.dropFirst(ObjectName.devices.count)) else {
-        throw .damaged(object: object, reason: "its name is none of a device")
-      }
+    for (object, key) in try await store.ownKeys(ObjectName.devices) {
+      guard case .device(let id) = key, let stored = try await Self.small(object, in: store)
+      else { continue }
       let plain = try open(stored, .device, Self.associated("device", id.bytes), object)
       let device: DeviceRecord
       do throws(RecordError) {
@@ -241,11 +229,6 @@ package final class RemoteAccount: Sendable {
   func open(
     _ stored: [UInt8], _ header: ObjectHeader, _ associated: AssociatedData, _ object: String
   ) throws(RemoteError) -> [UInt8] {
-    let body = try header.body(of: stored, object: object)
-    do throws(SealError) {
-      return try keys.record.open(body, associated, limit: RemoteLimits.smallObject)
-    } catch {
-      throw .damaged(object: object, reason: error.reason)
-    }
+    try keys.open(stored, header, associated, object)
   }
 }

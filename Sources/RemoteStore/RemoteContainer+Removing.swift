@@ -12,9 +12,7 @@ extension RemoteContainer {
     let store = store
     var count = 0
     while true {
-      let found = try await storing { () async throws(StoreError) in
-        try await store.list(prefix: prefix, after: nil, limit: 256)
-      }
+      let found = try await segmentKeys(after: 0, limit: 256)
       let old = found.filter { key in
         (ObjectName.sequence(key.dropFirst(prefix.count)) ?? .max) <= sequence
       }
@@ -29,10 +27,9 @@ extension RemoteContainer {
 
   /// Removes the snapshots before one, each index before its parts: a snapshot that is there is whole.
   package func removeSnapshots(before sequence: UInt64) async throws(RemoteError) {
-    let old = try await snapshotKeys().filter { $0.sequence < sequence }.map(\.key)
-    let isIndex = { (key: String) in key.hasSuffix("/" + ObjectName.index) }
+    let old = try await snapshotKeys().filter { $0.sequence < sequence }
     let store = store
-    for key in old.filter(isIndex) + old.filter({ !isIndex($0) }) {
+    for key in (old.filter(\.isIndex) + old.filter { !$0.isIndex }).map(\.key) {
       try await storing { () async throws(StoreError) in try await store.delete(key) }
       FaultPoint.reach("compact.snapshot-removed")
     }
@@ -46,8 +43,9 @@ extension RemoteContainer {
 
   /// Every pack that there is, whether the log knows of it or not.
   package func packs() async throws(RemoteError) -> [PackID] {
-    let prefix = ObjectName.packs(incarnation)
-    return try await store.allKeys(prefix).compactMap { PackID(hex: $0.dropFirst(prefix.count)) }
+    try await store.ownKeys(ObjectName.packs(incarnation)).compactMap { found in
+      if case .pack(_, let pack) = found.key { pack } else { nil }
+    }
   }
 
   // MARK: Cursors
@@ -63,10 +61,9 @@ extension RemoteContainer {
 
   /// Of all devices that ever told. One that is damaged fails it: it might be the one that is behind.
   package func cursors() async throws(RemoteError) -> [DeviceCursor] {
-    let prefix = ObjectName.cursors(incarnation)
     var result: [DeviceCursor] = []
-    for name in try await store.allKeys(prefix) {
-      guard let device = DeviceID(hex: name.dropFirst(prefix.count)) else { continue }
+    for (name, key) in try await store.ownKeys(ObjectName.cursors(incarnation)) {
+      guard case .cursor(_, let device) = key else { continue }
       let stored: [UInt8]
       do throws(StoreError) {
         stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)

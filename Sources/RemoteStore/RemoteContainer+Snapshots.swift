@@ -12,15 +12,15 @@ extension RemoteContainer {
   /// Up to which segments there are snapshots with an index, the newest first. One list request in
   /// most cases; none of them was opened yet.
   package func snapshots(beyond sequence: UInt64) async throws(RemoteError) -> [UInt64] {
-    try await snapshotKeys().filter { $0.key.hasSuffix("/" + ObjectName.index) }
-      .map(\.sequence).filter { $0 > sequence }.sorted(by: >)
+    try await snapshotKeys().filter(\.isIndex).map(\.sequence).filter { $0 > sequence }
+      .sorted(by: >)
   }
 
   /// The index of the snapshot up to a segment.
   package func snapshot(_ sequence: UInt64) async throws(RemoteError) -> SnapshotIndex {
     let name = ObjectName.snapshotIndex(incarnation, sequence)
     let stored = try await snapshotObject(name, limit: RemoteLimits.snapshotIndex)
-    let sealed = try ObjectHeader.snapshotIndex.body(of: stored, object: name)
+    let sealed = try ObjectHeader.recoveredIndex.body(of: stored, object: name)
     let index: SnapshotIndex
     do {
       index = try SnapshotIndex(
@@ -80,12 +80,22 @@ extension RemoteContainer {
     .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
   }
 
-  /// Names are hostile; what is no snapshot's is passed over.
-  func snapshotKeys() async throws(RemoteError) -> [(sequence: UInt64, key: String)] {
-    let prefix = ObjectName.snapshots(incarnation)
-    return try await store.allKeys(prefix).compactMap { key in
-      let rest = key.dropFirst(prefix.count)
-      return rest.firstIndex(of: "/").flatMap { ObjectName.sequence(rest[..<$0]) }.map { ($0, key) }
+  struct SnapshotKey {
+    let sequence: UInt64
+    let key: String
+    let isIndex: Bool
+  }
+
+  /// Foreign names are passed over.
+  func snapshotKeys() async throws(RemoteError) -> [SnapshotKey] {
+    try await store.ownKeys(ObjectName.snapshots(incarnation)).compactMap { name, key in
+      switch key {
+      case .snapshotIndex(_, let sequence):
+        SnapshotKey(sequence: sequence, key: name, isIndex: true)
+      case .snapshotPart(_, let sequence, _, _):
+        SnapshotKey(sequence: sequence, key: name, isIndex: false)
+      default: nil
+      }
     }
   }
 }
@@ -124,14 +134,16 @@ package final class SnapshotWriter: Sendable {
   }
 
   /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as good.
-  package func finish(_ parts: [SnapshotIndex.Part], items: UInt64) async throws(RemoteError)
-    -> SnapshotMark?
-  {
+  package func finish(
+    _ parts: [SnapshotIndex.Part], items: UInt64, recovery: LogRecovery? = nil
+  ) async throws(RemoteError) -> SnapshotMark? {
     let index = SnapshotIndex(
-      position: position, origin: origin, writer: writer, parts: parts, items: items)
+      position: position, origin: origin, writer: writer, parts: parts, items: items,
+      recovery: recovery)
     let name = ObjectName.snapshotIndex(container.incarnation, position.sequence)
+    let header = recovery == nil ? ObjectHeader.snapshotIndex : .recoveredIndex
     let stored =
-      ObjectHeader.snapshotIndex.bytes
+      header.bytes
       + container.keys.log.seal(
         index.encoded(), container.associated("snapshot index", position.sequence))
     guard stored.count <= RemoteLimits.snapshotIndex else {

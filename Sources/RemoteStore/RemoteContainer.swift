@@ -48,25 +48,80 @@ package final class RemoteContainer: Sendable {
   /// One that fails its check ends the batch; when it is the first, its error is thrown. So what is
   /// given is always whole and in order, and a damaged segment is never passed over.
   ///
-  /// Fails with `.logRemoved` when the log goes on only later than at the next segment.
-  package func segments(after position: LogPosition) async throws(RemoteError) -> [LogSegment] {
-    let store = store
+  /// The list begins at the position itself, so each look also checks that the store still has the
+  /// last segment that this device read. `readsHead`: compares its hash too, by one more request
+  /// beside the list.
+  ///
+  /// Fails with `.logRemoved` when the log goes on only later than at the next segment, and with
+  /// `.rolledBack` when the segment at the position, and everything after it, is missing or is
+  /// another.
+  package func segments(after position: LogPosition, readsHead: Bool = false)
+    async throws(RemoteError) -> [LogSegment]
+  {
     let log = ObjectName.log(incarnation)
-    let after =
-      position.sequence == 0 ? nil : ObjectName.segment(incarnation, position.sequence)
-    let found = try await storing { () async throws(StoreError) in
-      try await store.list(prefix: log, after: after, limit: Self.batchSegments)
+    let head = ObjectName.segment(incarnation, position.sequence)
+    async let checked = readsHead ? headState(position) : HeadState.unknown
+    let found: [String]
+    do throws(RemoteError) {
+      found = try await listed(from: position)
+    } catch {
+      _ = await checked
+      throw error
     }
-    guard let first = found.first else { return [] }
+    let state = await checked
+    var names = found[...]
+    if position.sequence > 0 {
+      if names.first == head {
+        names = names.dropFirst()
+        switch state {
+        case .other: throw .rolledBack(object: head)
+        case .failed(let error): throw error
+        case .missing:
+          throw .store(.unavailable("the store lists \(head) and does not give it"))
+        case .same, .unknown: break
+        }
+      } else if names.isEmpty {
+        // A list may be older than this device's last look; the object itself decides.
+        switch state == .unknown ? await headState(position) : state {
+        case .same: return []
+        case .failed(let error): throw error
+        case .missing, .other, .unknown: throw .rolledBack(object: head)
+        }
+      }
+    }
+    guard let first = names.first else { return [] }
     if let sequence = ObjectName.sequence(first.dropFirst(log.count)),
-      sequence > position.sequence + 1
+      sequence > position.sequence
     {
-      throw .logRemoved(object: first)
+      guard sequence - position.sequence == 1 else { throw .logRemoved(object: first) }
+      // Old log goes only when a snapshot has it.
+      if position.sequence > 0, found.first != head,
+        try await snapshots(beyond: position.sequence - 1).isEmpty
+      {
+        if let stored = try await segmentBytes(first),
+          let deletion = try endOfLog(stored, name: first)
+        {
+          throw .deleted(deletion)
+        }
+        throw .rolledBack(object: head)
+      }
     }
+    return try await read(names, after: position)
+  }
+
+  /// The keys from the segment at a position on, itself included; a batch of them.
+  private func listed(from position: LogPosition) async throws(RemoteError) -> [String] {
+    try await segmentKeys(
+      after: position.sequence == 0 ? 0 : position.sequence - 1, limit: Self.batchSegments + 1)
+  }
+
+  private func read(_ names: ArraySlice<String>, after start: LogPosition)
+    async throws(RemoteError) -> [LogSegment]
+  {
     var result: [LogSegment] = []
-    var position = position
+    var position = start
     var size = 0
-    var next = found[...]
+    var next = names
     while !next.isEmpty, size < Self.batchBytes {
       let names = next.prefix(Self.parallelGets)
       next = next.dropFirst(names.count)
@@ -87,6 +142,26 @@ package final class RemoteContainer: Sendable {
     return result
   }
 
+  private enum HeadState: Equatable {
+    case unknown
+    /// The object has the hash that this device knows.
+    case same
+    case other
+    case missing
+    case failed(RemoteError)
+  }
+
+  private func headState(_ position: LogPosition) async -> HeadState {
+    guard position.sequence > 0 else { return .same }
+    do throws(RemoteError) {
+      let stored = try await segmentBytes(ObjectName.segment(incarnation, position.sequence))
+      guard let stored else { return .missing }
+      return Self.hash(stored) == position.hash ? .same : .other
+    } catch {
+      return .failed(error)
+    }
+  }
+
   /// Checks that the log still holds what this device has seen at a position. Fails with
   /// `.rolledBack` when the backend was set back to an earlier state or the container was deleted.
   package func verify(_ position: LogPosition) async throws(RemoteError) {
@@ -99,10 +174,10 @@ package final class RemoteContainer: Sendable {
 
   /// Whether the account still has this container, in this life of it.
   package func exists() async throws(RemoteError) -> Bool {
-    let account = ObjectName.name(keys.objectName(of: id))
+    let name = ObjectName.name(keys.objectName(of: id))
     let store = store
     let isNamed = try await storing { () async throws(StoreError) in
-      try await !store.list(prefix: account, after: nil, limit: 1).isEmpty
+      try await store.list(prefix: name, after: nil, limit: 1).first == name
     }
     guard isNamed else { return false }
     return try await hasBegun()
@@ -115,11 +190,7 @@ package final class RemoteContainer: Sendable {
   package var looksForNews: Bool { store.looksForNews }
 
   func hasBegun() async throws(RemoteError) -> Bool {
-    let store = store
-    let log = ObjectName.log(incarnation)
-    return try await storing { () async throws(StoreError) in
-      try await !store.list(prefix: log, after: nil, limit: 1).isEmpty
-    }
+    try await !segmentKeys(after: 0, limit: 1).isEmpty
   }
 
   private func segmentBytes(_ names: [String]) async -> [Result<[UInt8], RemoteError>] {
@@ -143,7 +214,7 @@ package final class RemoteContainer: Sendable {
     }
   }
 
-  private func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
+  func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
     let bytes: [UInt8]
     do throws(StoreError) {
       bytes = try await store.get(name, range: 0..<UInt64(RemoteLimits.segment) + 1)
@@ -167,17 +238,8 @@ package final class RemoteContainer: Sendable {
       throw .damaged(
         object: name, reason: "segment \(sequence) of the log should come here; it is missing")
     }
-    let sealed = try ObjectHeader.segment.body(of: stored, object: name)
-    let body: SegmentBody
-    do {
-      let plain = try keys.log.open(
-        sealed, associated(sequence), limit: RemoteLimits.segmentBody)
-      body = try SegmentBody(decoding: plain)
-    } catch let error as SealError {
-      throw .damaged(object: name, reason: error.reason)
-    } catch {
-      throw .damaged(object: name, reason: "\(error)")
-    }
+    if let deletion = try endOfLog(stored, name: name) { throw .deleted(deletion) }
+    let body = try openSegment(stored, name: name, sequence: sequence)
     guard body.previous == position.hash else {
       // It opened, so a device of the account wrote it here, after another past than ours.
       throw .rolledBack(object: name)
@@ -185,6 +247,21 @@ package final class RemoteContainer: Sendable {
     return LogSegment(
       position: LogPosition(sequence: sequence, hash: Self.hash(stored)), origin: body.origin,
       changes: body.changes)
+  }
+
+  func openSegment(_ stored: [UInt8], name: String, sequence: UInt64) throws(RemoteError)
+    -> SegmentBody
+  {
+    let sealed = try ObjectHeader.segment.body(of: stored, object: name)
+    do {
+      let plain = try keys.log.open(
+        sealed, associated(sequence), limit: RemoteLimits.segmentBody)
+      return try SegmentBody(decoding: plain)
+    } catch let error as SealError {
+      throw .damaged(object: name, reason: error.reason)
+    } catch {
+      throw .damaged(object: name, reason: "\(error)")
+    }
   }
 
   // MARK: - Writing the log

@@ -20,6 +20,8 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   case packMissing(object: String)
   /// The log is not the one that this device knows: the backend went back to an earlier state.
   case rolledBack(object: String)
+  /// A device of the account deleted the container.
+  case deleted(ContainerDeletion)
   /// A file got shorter while it was read.
   case changedWhileReading
   /// A local file could not be read.
@@ -48,6 +50,7 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
     case .rolledBack(let object):
       "\(object) in the backend is not what this device has seen there: the backend was set back; "
         + "restore its newest copy"
+    case .deleted(let deletion): "the container was deleted by device \(deletion.device)"
     case .changedWhileReading: "the file was changed while it was read"
     case .file(let code): "the file could not be read: \(code)"
     case .tooLarge(let what): "\(what) is too large"

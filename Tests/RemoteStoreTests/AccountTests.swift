@@ -84,12 +84,19 @@ import Testing
     #expect(first.changes.upserts.map(\.id) == [.root, .documents])
     #expect(first.changes.upserts[1].links == [Link(parent: .root, name: .documents)])
 
-    try await fixture.account.deleteContainer(tasks)
-    try await fixture.account.deleteContainer(tasks)
+    let deletion = ContainerDeletion(
+      device: Fixture.device, time: Timestamp(nanoseconds: 4))
+    try await fixture.account.deleteContainer(tasks, by: deletion)
+    try await fixture.account.deleteContainer(tasks, by: deletion)
     #expect(try await fixture.account.containers() == [notes])
     #expect(try await fixture.account.container(tasks) == nil)
     #expect(try await !made.exists())
-    #expect(try await fixture.keys("containers/\(made.incarnation)/") == [])
+    // The record that ends the log stays, so that no device can go on with it.
+    #expect(try await fixture.keys("containers/\(made.incarnation)/").count == 1)
+    await #expect(throws: RemoteError.deleted(deletion)) {
+      try await made.segments(after: first.position)
+    }
+    #expect(try await made.presence() == .deleted(deletion))
     await #expect(throws: RemoteError.self) { try await made.verify(first.position) }
     let reborn = try await fixture.account.createContainer(
       tasks, device: Fixture.device, time: Timestamp(nanoseconds: 3))

@@ -1,0 +1,60 @@
+internal import Backend
+package import Model
+internal import RecordFormat
+
+/// What recovery asks of a container: how far anything in the store reaches, and the segment from
+/// which
+/// the log goes on.
+extension RemoteContainer {
+  /// Sequences of all segments and snapshots that the store names. Names are hostile: one that no
+  /// log
+  /// ever reaches is passed over.
+  package func sequences() async throws(RemoteError) -> [UInt64] {
+    let log = ObjectName.log(incarnation)
+    let segments = try await store.allKeys(log).compactMap {
+      ObjectName.sequence($0.dropFirst(log.count))
+    }
+    let snapshots = try await snapshotKeys().map(\.sequence)
+    return (segments + snapshots).filter { $0 <= RemoteLimits.lastSequence }
+  }
+
+  /// Gives the container its name again, if a store that went back lacks it. False: the name is
+  /// another
+  /// container's.
+  package func restoreName(from origin: LogOrigin) async throws(RemoteError) -> Bool {
+    let code = keys.objectName(of: id)
+    let object = ObjectName.name(code)
+    if let known = try await keys.containerInfo(object, in: store) {
+      return known.incarnation == incarnation
+    }
+    let info = ContainerInfo(
+      id: id, created: origin.time, creator: origin.device, incarnation: incarnation)
+    let sealed = keys.record.seal(info.encoded(), RemoteAccount.associated("name", code))
+    let target = store
+    _ = try await storing { () async throws(StoreError) in
+      try await target.putIfAbsent(object, ObjectHeader.name.bytes + sealed)
+    }
+    return try await keys.containerInfo(object, in: store)?.incarnation == incarnation
+  }
+
+  /// A segment that changes nothing, for the place where a log goes on after a recovery. It is put
+  /// with
+  /// `put`.
+  package func recoverySegment(
+    at sequence: UInt64, after previous: LogPosition, from origin: LogOrigin
+  ) -> (position: LogPosition, bytes: [UInt8]) {
+    let body = SegmentBody(previous: previous.hash, origin: origin, changes: LogChanges())
+    let stored =
+      ObjectHeader.segment.bytes + keys.log.seal(body.encoded(), associated("log", sequence))
+    return (LogPosition(sequence: sequence, hash: Self.hash(stored)), stored)
+  }
+
+  /// False: another device has put one there.
+  package func put(recovery segment: (position: LogPosition, bytes: [UInt8]))
+    async throws(RemoteError) -> Bool
+  {
+    try await putOnce(
+      ObjectName.segment(incarnation, segment.position.sequence), segment.bytes,
+      readBack: segment.bytes.count)
+  }
+}
