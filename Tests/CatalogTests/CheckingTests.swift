@@ -87,7 +87,8 @@ import Testing
     try queue.inDatabase { db in
       let new = [
         "removed", "sent", "pack", "snapshot", "peer", "stray", "staged_item", "staged_link",
-        "staged_chunk", "staged_removed", "staged_pack", "sending",
+        "staged_chunk", "staged_removed", "staged_pack", "sending", "folded", "kept_version",
+        "lost_chunk",
       ]
       for table in new { try db.execute(sql: "DROP TABLE \(table)") }
       try db.execute(

@@ -218,6 +218,34 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     #expect(try fixture.isSound())
   }
 
+  @Test("an item removed while its answer was lost stays removed after a snapshot")
+  func removedWhileSending() throws {
+    let fixture = try Fixture()
+    let catalog = fixture.catalog
+    let same = try #require(try catalog.local(fixture.folder("same").item)).record
+    let changed = try #require(try catalog.local(fixture.folder("changed").item)).record
+    let absent = try #require(try catalog.local(fixture.folder("absent").item)).record
+    try catalog.noteSending([same, changed, absent])
+    for name in ["same", "changed", "absent"] as [ItemName] {
+      _ = try catalog.remove(name, in: fixture.documents, directory: true)
+    }
+    // The log took the first two, and another device changed one of them since.
+    var other = changed
+    other.mode = 0o700
+    var part = SnapshotPart()
+    part.items = [same, other]
+    for id in [ItemID.root, .documents] { part.items.append(try #require(try catalog.remote(id))) }
+    part.items.sort { $0.id < $1.id }
+    try install(
+      [part], at: LogPosition(sequence: 90, hash: [UInt8](repeating: 4, count: 32)), in: fixture)
+    for record in [same, changed] {
+      #expect(try catalog.base(record.id) == record)
+      #expect(try catalog.dirtyStamp(record.id) != nil && catalog.local(record.id) == nil)
+    }
+    #expect(try catalog.base(absent.id) == nil && catalog.remote(absent.id) == nil)
+    #expect(try fixture.isSound())
+  }
+
   /// A device that ends half-way through a snapshot has what it had, and begins anew.
   @Test func aSnapshotThatWasReadInPartIsNone() throws {
     let source = try Fixture()

@@ -54,9 +54,16 @@ import Testing
     #expect(try catalog.deletionRecord() == written)
     try fixture.reopen()
     #expect(try catalog.deletionRecord() == written)
-    let items = try catalog.loggedItemCount()
+    // A directory counts as long as it is empty.
+    let folder = record(.random(), .directory, "folder")
+    try fixture.folded([folder, record(.random(), .file, "other")])
+    let items = try catalog.loggedLeafCount()
+    let all = try catalog.loggedItemCount()
+    try fixture.folded([record(.random(), .file, "in it", in: folder.id)])
+    #expect(try catalog.loggedLeafCount() == items)
+    #expect(try catalog.loggedItemCount() == all + 1)
     try fixture.folded([record(.random(), .file, "file")])
-    #expect(try catalog.loggedItemCount() == items + 1)
+    #expect(try catalog.loggedLeafCount() == items + 1)
   }
 
   @Test func aSegmentThatMakesNoTreeIsRefusedWhole() throws {

@@ -29,6 +29,14 @@ extension ContainerCatalog {
     }
   }
 
+  /// The initial access list of a directory. Nearly free where no directory ever had one.
+  package func initialAccessList(of number: InodeNumber) throws(Errno) -> [UInt8]? {
+    try optional { engine in
+      guard engine.hasInitialLists else { return nil }
+      return try engine.attribute(number, AccessControlList.initial)
+    }
+  }
+
   /// Full names, sorted.
   package func attributeNames(of number: InodeNumber) throws(Errno) -> [String] {
     try run { engine in

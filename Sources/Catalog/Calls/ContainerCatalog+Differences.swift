@@ -63,8 +63,12 @@ extension Engine {
     _ item: ItemID, _ isOpenForWriting: (InodeNumber) -> Bool
   ) throws -> ItemDifference {
     let local = try local(item)
+    let row = try remoteRow(item)
+    let base = try decode(row?.applied)
+    // One record for both where they are the same: there may be very many.
+    let remote = row?.record == row?.applied ? base : try decode(row?.record)
     return ItemDifference(
-      local: local, base: try base(item), remote: try remote(item),
+      local: local, base: base, remote: remote,
       stamp: try local?.stamp ?? stamp(item),
       isOpenForWriting: local.map { isOpenForWriting($0.inode.number) } ?? false)
   }

@@ -128,6 +128,16 @@ extension ContainerCatalog {
     }
   }
 
+  /// The first name of an inode and its directory; nil for the root and for orphans.
+  package func firstLink(of number: InodeNumber) throws(Errno) -> (
+    parent: InodeNumber, name: ItemName
+  )? {
+    try optional { engine in
+      _ = try engine.inode(number)
+      return try engine.links(of: number).first
+    }
+  }
+
   /// What has no name, but was not reclaimed.
   package func orphans() throws(Errno) -> [Inode] {
     try run { try $0.orphans() }

@@ -19,7 +19,8 @@ package final class ContainerCatalog: Sendable {
   let engine: Lock<Engine>
   let flusher = Flusher()
   let foldedNames: FoldedNames
-  /// The former process did not close the catalog: call `recover` before anything else.
+  /// The former process did not close the catalog, or something could still write to content files
+  /// then: call `recover` before anything else.
   package let endedUncleanly: Bool
   /// Content files of inodes that were orphans when the catalog was last in use. No row names them.
   package let startupObsolete: [ContentKey]
@@ -39,12 +40,15 @@ package final class ContainerCatalog: Sendable {
   deinit { engine.withLock { $0.release() } }
 
   /// Commits durably, folds the write-ahead log into the catalog and closes it. The catalog must not
-  /// be used after.
-  package func close() throws(Errno) {
+  /// be used after. `isClean` false: content files may still change, so the next start has to
+  /// `recover`.
+  package func close(isClean: Bool = true) throws(Errno) {
     flusher.stop()
     try commit(durable: true)
     try run { engine in
-      try engine.write { db in try engine.queries.metaSet.run(db, "clean", Int64(1)) }
+      if isClean {
+        try engine.write { db in try engine.queries.metaSet.run(db, "clean", Int64(1)) }
+      }
       try engine.commitDatabase()
       try engine.close()
     }

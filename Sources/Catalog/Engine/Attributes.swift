@@ -42,10 +42,18 @@ extension Engine {
     case .replace:
       guard try attribute(number, name) != nil else { throw Errno.noData }
     }
-    try write { db in
-      try queries.setAttribute.run(db, number.column, name, value)
-    }
+    try write { db in try put(number, name, value, db) }
     try changed(inode)
+  }
+
+  /// Stores an attribute, and that there is an initial access list, in one transaction.
+  func put(
+    _ number: InodeNumber, _ name: String, _ value: [UInt8], _ connection: SQLConnection
+  ) throws {
+    try queries.setAttribute.run(connection, number.column, name, value)
+    guard name == AccessControlList.initial, !hasInitialLists else { return }
+    try queries.metaSet.run(connection, "lists.initial", Int64(1))
+    hasInitialLists = true
   }
 
   func removeAttribute(_ number: InodeNumber, _ name: String) throws {

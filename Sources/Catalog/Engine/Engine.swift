@@ -68,6 +68,8 @@ final class Engine {
 
   /// Something has a name that does not sync, or had one once.
   var hasExclusions: Bool
+  /// Some directory has, or once had, an initial access list.
+  var hasInitialLists: Bool
 
   /// Something became dirty since the observer was last called.
   var hasNews = false
@@ -120,6 +122,7 @@ final class Engine {
     var databaseSequence: UInt64
     var sequence: UInt64
     var hasExclusions: Bool
+    var hasInitialLists: Bool
   }
 
   init(
@@ -137,6 +140,7 @@ final class Engine {
     databaseSequence = start.databaseSequence
     committedSequence = start.sequence
     hasExclusions = start.hasExclusions
+    hasInitialLists = start.hasInitialLists
   }
 
   var now: Timestamp { Timestamp(nanoseconds: clock.nanoseconds()) }

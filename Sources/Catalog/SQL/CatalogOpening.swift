@@ -96,7 +96,8 @@ enum CatalogOpening {
         // The low numbers stand for `.` and `..`.
         nextEntry: max(try meta("next.entry") ?? 15, greatest?.1 ?? 0),
         databaseSequence: UInt64(bitPattern: try meta("redo.database") ?? 0), sequence: replayed,
-        hasExclusions: try meta("exclusions") != nil),
+        hasExclusions: try meta("exclusions") != nil,
+        hasInitialLists: try meta("lists.initial") != nil),
       reserve: SpaceReserve(log: log, catalog: path))
     var obsolete: [ContentKey] = []
     try engine.operation {

@@ -115,6 +115,18 @@ enum Schema {
     """
     CREATE TABLE sending (item BLOB PRIMARY KEY, record BLOB NOT NULL);
     """,
+    """
+    CREATE TABLE folded (sequence INTEGER PRIMARY KEY, hash BLOB NOT NULL);
+    CREATE TABLE kept_version (
+      item BLOB PRIMARY KEY, version BLOB NOT NULL, generation INTEGER NOT NULL,
+      size INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE lost_chunk (
+      pack BLOB NOT NULL, id BLOB NOT NULL, missing INTEGER NOT NULL, PRIMARY KEY (pack, id)
+    ) WITHOUT ROWID;
+    """,
   ]
 }
 
@@ -211,6 +223,7 @@ struct Queries {
     """)
   let setSending = Query("INSERT OR REPLACE INTO sending (item, record) VALUES (?, ?)")
   let sending = Query("SELECT record FROM sending WHERE item = ?")
+  let allSending = Query("SELECT item, record FROM sending ORDER BY item")
   let clearSending = Query("DELETE FROM sending")
   let clearStamp = Query("DELETE FROM dirty WHERE item = ?")
   let stampedAfter = Query("SELECT item FROM dirty WHERE stamp > ?")
@@ -220,6 +233,17 @@ struct Queries {
     SELECT 1 FROM dirty d WHERE EXISTS (SELECT 1 FROM remote r WHERE r.item = d.item) \
     AND NOT EXISTS (SELECT 1 FROM inode i WHERE i.item = d.item AND i.detached = 0 \
     AND i.flags & 4 = 0) LIMIT 1
+    """)
+  let removedHere = Query(
+    """
+    SELECT d.item, d.stamp FROM dirty d JOIN remote r ON r.item = d.item AND r.same = 1 \
+    WHERE d.item > ? AND NOT EXISTS (SELECT 1 FROM inode i WHERE i.item = d.item \
+    AND i.detached = 0 AND i.flags & 4 = 0) ORDER BY d.item LIMIT ?
+    """)
+  let removedElsewhere = Query(
+    """
+    SELECT item FROM remote r WHERE same = 0 AND record IS NULL AND item > ? \
+    AND NOT EXISTS (SELECT 1 FROM dirty d WHERE d.item = r.item) ORDER BY item LIMIT ?
     """)
   /// Of what `unsentFiles` gives none.
   let changedItems = Query(
@@ -242,6 +266,14 @@ struct Queries {
   let setRemote = Query(
     "INSERT OR REPLACE INTO remote (item, record, applied, same) VALUES (?, ?, ?, ?)")
   let remoteCount = Query("SELECT COUNT(*) FROM remote")
+  /// From one directory to the next by the index, not over all that they hold.
+  let filledDirectoryCount = Query(
+    """
+    WITH RECURSIVE filled (parent) AS (SELECT MIN(parent) FROM remote_link UNION ALL \
+    SELECT (SELECT MIN(l.parent) FROM remote_link l WHERE l.parent > filled.parent) \
+    FROM filled WHERE filled.parent IS NOT NULL) \
+    SELECT COUNT(parent) FROM filled
+    """)
   let deleteRemote = Query("DELETE FROM remote WHERE item = ?")
   let differing = Query(
     "SELECT item FROM dirty UNION SELECT item FROM remote WHERE same = 0 ORDER BY item")
@@ -308,6 +340,20 @@ struct Queries {
   let chunksOfPack = Query(
     "SELECT id, pack, offset, stored, length FROM chunk WHERE pack = ? ORDER BY offset")
   let deleteChunks = Query("DELETE FROM chunk WHERE pack = ?")
+  let lastChunkOfPack = Query(
+    """
+    SELECT id, pack, offset, stored, length FROM chunk WHERE pack = ? \
+    ORDER BY offset DESC LIMIT 1
+    """)
+  let lostChunk = Query("SELECT missing FROM lost_chunk WHERE pack = ? AND id = ?")
+  let setLostChunk = Query(
+    "INSERT OR REPLACE INTO lost_chunk (pack, id, missing) VALUES (?, ?, ?)")
+  let deleteLostChunks = Query("DELETE FROM lost_chunk WHERE pack = ?")
+  let anyLostChunk = Query("SELECT 1 FROM lost_chunk LIMIT 1")
+  let lostChunksOfPack = Query("SELECT 1 FROM lost_chunk WHERE pack = ? LIMIT 1")
+  let lostChunkPage = Query(
+    "SELECT pack, id FROM lost_chunk WHERE (pack, id) > (?, ?) ORDER BY pack, id LIMIT ?")
+  let packsInUse = Query("SELECT COUNT(*) FROM pack WHERE state = 0")
   let pack = Query("SELECT id, bytes, state, condemned, since FROM pack WHERE id = ?")
   let packPage = Query(
     "SELECT id, bytes, state, condemned, since FROM pack WHERE id > ? ORDER BY id LIMIT ?")
@@ -336,6 +382,19 @@ struct Queries {
   let stagePack = Query(
     "INSERT INTO staged_pack (id, bytes, state, condemned) VALUES (?, ?, ?, ?)")
   let stagedItem = Query("SELECT record FROM staged_item WHERE item = ?")
+
+  let setFolded = Query("INSERT OR REPLACE INTO folded (sequence, hash) VALUES (?, ?)")
+  let dropFolded = Query("DELETE FROM folded WHERE sequence < ?")
+  let allFolded = Query("SELECT sequence, hash FROM folded ORDER BY sequence")
+  let isSent = Query("SELECT 1 FROM sent WHERE id = ?")
+  let setKeptVersion = Query(
+    """
+    INSERT OR REPLACE INTO kept_version (item, version, generation, size, mtime, ctime) \
+    VALUES (?, ?, ?, ?, ?, ?)
+    """)
+  let keptVersion = Query(
+    "SELECT version, generation, size, mtime, ctime FROM kept_version WHERE item = ?")
+  let dropKeptVersion = Query("DELETE FROM kept_version WHERE item = ?")
 
   let shown = Query("SELECT record FROM shown WHERE ino = ?")
   let setShown = Query("INSERT OR REPLACE INTO shown (ino, record) VALUES (?, ?)")

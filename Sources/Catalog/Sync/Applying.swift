@@ -111,23 +111,32 @@ final class Applying {
 
   /// Whether a program changed something in one of the trees since, or is about to.
   private func check(_ trees: GuardedTrees) throws {
-    for number in trees.writers where try isBelow(number, trees.roots) {
+    var outside: Set<InodeNumber> = []
+    for number in trees.writers where try isBelow(number, trees.roots, &outside) {
       throw ApplyFailure.busy(try engine.inode(number).item)
     }
     for item in try engine.marked(after: trees.mark) {
-      if let inode = try engine.syncedInode(item), try isBelow(inode.number, trees.roots) {
+      if let inode = try engine.syncedInode(item),
+        try isBelow(inode.number, trees.roots, &outside)
+      {
         throw ApplyFailure.changed(item)
       }
     }
   }
 
-  private func isBelow(_ number: InodeNumber, _ roots: Set<ItemID>) throws -> Bool {
+  /// `outside` keeps what is in none of them.
+  private func isBelow(
+    _ number: InodeNumber, _ roots: Set<ItemID>, _ outside: inout Set<InodeNumber>
+  ) throws -> Bool {
     var current = number
-    while current != .root {
+    var passed: [InodeNumber] = []
+    while current != .root, !outside.contains(current) {
       if roots.contains(try engine.inode(current).item) { return true }
-      guard let above = try engine.parent(of: current) else { return false }
+      passed.append(current)
+      guard let above = try engine.parent(of: current) else { break }
       current = above
     }
+    outside.formUnion(passed)
     return false
   }
 
@@ -143,10 +152,12 @@ final class Applying {
   }
 
   private func checkCycles() throws {
+    // From these the way up is known to end in the root.
+    var sound: Set<InodeNumber> = []
     for (item, number) in movedDirectories {
       var current = number
       var passed: Set<InodeNumber> = []
-      while current != .root {
+      while current != .root, !sound.contains(current) {
         guard passed.insert(current).inserted else {
           throw ApplyFailure.system(.tooManySymbolicLinkLevels)
         }
@@ -155,6 +166,7 @@ final class Applying {
         }
         current = above
       }
+      sound.formUnion(passed)
     }
   }
 
@@ -340,8 +352,7 @@ final class Applying {
     try engine.write { db in
       try engine.queries.retargetEntries.run(db, successor.number.column, old.number.column)
       for attribute in attributes {
-        try engine.queries.setAttribute.run(
-          db, successor.number.column, attribute.name, attribute.value)
+        try engine.put(successor.number, attribute.name, attribute.value, db)
       }
     }
     for link in names {
@@ -373,7 +384,7 @@ final class Applying {
       }
       for (name, value) in record.attributes.sorted(by: { $0.key < $1.key })
       where !old.contains(where: { $0.name == name && $0.value == value }) {
-        try engine.queries.setAttribute.run(db, number.column, name, value)
+        try engine.put(number, name, value, db)
       }
     }
     noteAttributes(before, inode, old, record)

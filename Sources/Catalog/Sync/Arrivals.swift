@@ -207,7 +207,7 @@ extension Engine {
       for arrival in made {
         try queries.agreeOnArrival.run(db, arrival.record.id)
         for (name, value) in arrival.record.attributes.sorted(by: { $0.key < $1.key }) {
-          try queries.setAttribute.run(db, arrival.number.column, name, value)
+          try put(arrival.number, name, value, db)
         }
       }
     }

@@ -99,4 +99,15 @@ extension ContainerCatalog {
       }
     }
   }
+
+  /// The same without directories that hold others.
+  package func loggedLeafCount() throws(Errno) -> Int {
+    try run { engine in
+      try engine.database { db in
+        let all = try engine.queries.remoteCount.first(db) { Int($0.integer(0)) } ?? 0
+        let filled = try engine.queries.filledDirectoryCount.first(db) { Int($0.integer(0)) } ?? 0
+        return max(0, all - filled)
+      }
+    }
+  }
 }

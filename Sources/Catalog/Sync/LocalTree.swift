@@ -28,7 +28,9 @@ extension Engine {
 
   /// Whether other devices are told of an extended attribute. `security.*` and `trusted.*` say what
   /// this machine thinks of a file; no record may hold them.
-  static func isSynced(attribute name: String) -> Bool { name.hasPrefix("user.") }
+  static func isSynced(attribute name: String) -> Bool {
+    name.hasPrefix("user.") || AccessControlList.isName(name)
+  }
 
   func local(_ item: ItemID) throws -> LocalItem? {
     guard let inode = try syncedInode(item) else { return nil }

@@ -130,7 +130,11 @@ extension Engine {
       // What the log has already at this place keeps its packs from being condemned.
       for version in contents where old?.version(version.id)?.manifest != version.manifest {
         for chunk in version.manifest?.chunks ?? [] where !new.contains(chunk.id) {
-          if let place = try self.chunk(chunk.id), try stays(place.pack) { continue }
+          if let place = try self.chunk(chunk.id), try stays(place.pack),
+            try lostChunk(place) == nil
+          {
+            continue
+          }
           result.versions[record.id, default: []].insert(version.id)
           break
         }
@@ -166,13 +170,19 @@ extension ContainerCatalog {
     try run { try $0.unusable(in: changes) }
   }
 
-  /// Those of some chunks that the log knows and that stay: new contents may refer to them.
+  /// Those of some chunks that the log knows and that stay, and that no check found missing: new
+  /// contents may refer to
+  /// them.
   package func usableChunks(_ ids: [ChunkID]) throws(Errno) -> Set<ChunkID> {
     try run { engine in
       var result: Set<ChunkID> = []
       for id in ids {
         guard let place = try engine.chunk(id) else { continue }
-        if try engine.packRow(place.pack)?.record.state ?? .inUse == .inUse { result.insert(id) }
+        if try engine.packRow(place.pack)?.record.state ?? .inUse == .inUse,
+          try engine.lostChunk(place) == nil
+        {
+          result.insert(id)
+        }
       }
       return result
     }

@@ -171,6 +171,7 @@ extension Engine {
     try foldPacks(changes, at: position)
     try noteLog(changes, from: origin)
     try setPosition(position)
+    try noteFolded(position)
   }
 
   /// These records, of items that were here when the segment was planned, are about to be put into the log.
@@ -283,8 +284,9 @@ extension Engine {
     for record in changes.upserts where !undecided.contains(record.id) { try agree(record.id) }
     for id in changes.removals { try agree(id) }
     var stillEdited: Set<ItemID> = []
-    for (item, content) in versions where try !adoptVersion(item, content) {
-      stillEdited.insert(item)
+    for (item, content) in versions {
+      if try !adoptVersion(item, content) { stillEdited.insert(item) }
+      try dropKeptVersion(of: item)
     }
     for (item, expected) in stamps {
       let stamp = try stamp(item)

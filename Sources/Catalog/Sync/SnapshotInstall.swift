@@ -58,10 +58,20 @@ extension Engine {
 
   /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
   /// is no tree.
-  func install(_ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID) throws {
+  func install(
+    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery?
+  ) throws {
     guard mark.sequence > (try position()).sequence else { throw Errno.invalidArgument }
     try checkStagedTree()
     try replaceRecords()
+    try write { db in try db.execute(Self.replaceEqualRecords) }
+    try replaceRest()
+    try finishInstall(mark, hash: hash, from: device)
+    if let recovery { try setRecovery(recovery) }
+  }
+
+  /// All but the records that were there before.
+  func replaceRest() throws {
     let time = now
     try write { db in
       for statement in Self.replacements { try db.execute(statement) }
@@ -80,20 +90,28 @@ extension Engine {
       try db.execute("DELETE FROM snapshot")
       try queries.metaSet.run(db, "log.weight", Int64(0))
     }
+    try settleSending()
+  }
+
+  func finishInstall(_ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID) throws {
     try forgetUsage()
     try noteSnapshot(mark, from: device)
-    try setPosition(LogPosition(sequence: mark.sequence, hash: hash))
+    let position = LogPosition(sequence: mark.sequence, hash: hash)
+    try setPosition(position)
+    try write { db in try db.execute("DELETE FROM folded") }
+    try noteFolded(position)
     try dropStaged()
     tracking?.isBroken = true
   }
 
-  private static let replacements = [
-    """
+  private static let replaceEqualRecords = """
     UPDATE remote SET applied = record, same = 0, \
     record = (SELECT s.record FROM staged_item s WHERE s.item = remote.item) \
     WHERE same = 1 AND record IS NOT \
     (SELECT s.record FROM staged_item s WHERE s.item = remote.item)
-    """,
+    """
+
+  private static let replacements = [
     """
     INSERT INTO remote (item, record, applied, same) SELECT s.item, s.record, NULL, 0 \
     FROM staged_item s WHERE NOT EXISTS (SELECT 1 FROM remote r WHERE r.item = s.item) \
@@ -118,6 +136,27 @@ extension Engine {
     """,
   ]
 
+  /// Records of this device whose answer was lost. Where the snapshot shows that they got into the
+  /// log,
+  /// each is the base of its item, as if its segment had been folded: so an item that was removed
+  /// here since
+  /// is a removal and does not come back as new.
+  private func settleSending() throws {
+    let sent = try database { db in
+      try queries.allSending.all(db) { (try $0.identifier(0) as ItemID, $0.bytes(1)) }
+    }
+    for (item, record) in sent {
+      let row = try remoteRow(item) ?? RemoteRow(record: nil, applied: nil)
+      // Nobody else can have made an item of this identity, so one that is new to the log came from
+      // here.
+      let isNew = row.applied == nil
+      let wasLogged = try row.record != nil || removedItem(item) != nil
+      guard row.record == record || (isNew && wasLogged) else { continue }
+      try setRemoteRow(item, RemoteRow(record: row.record, applied: record), was: row)
+      if try syncedInode(item) == nil, try stamp(item) == nil { setStamp(item) }
+    }
+  }
+
   /// Those of which base and remote differ already; the others are many and need no second look:
   /// what they show is in the base that they keep.
   private func replaceRecords() throws {
@@ -138,7 +177,7 @@ extension Engine {
 
   /// Names are distinct by the table that they are in. Every parent is a directory, and all
   /// directories are reached from the root, of which they have one way: so there is no cycle.
-  private func checkStagedTree() throws {
+  func checkStagedTree() throws {
     let directory = Int64(ItemKind.directory.rawValue)
     let isBroken = try database { db in
       try Query(
@@ -199,9 +238,9 @@ extension ContainerCatalog {
 
   /// Makes what was staged the remote tree, in one transaction, durably.
   package func installSnapshot(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID
+    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, recovery: LogRecovery? = nil
   ) throws(Errno) {
-    try changeLazily { try $0.install(mark, hash: hash, from: device) }
+    try changeLazily { try $0.install(mark, hash: hash, from: device, recovery) }
     try commit(durable: true)
   }
 

@@ -1,0 +1,167 @@
+package import Model
+internal import RecordFormat
+package import SystemPackage
+
+/// Chunks that a check of the store did not find where the log says that they are, or found
+/// damaged.
+///
+/// They are known until their pack is found whole. A chunk that the log has at another place since
+/// is not lost any more,
+/// so rows of a former place do no harm.
+extension Engine {
+  /// Whether nothing is at the place, or something damaged; nil: no check found anything wrong
+  /// there.
+  func lostChunk(_ place: ChunkLocation) throws -> LostChunkKind? {
+    try database { db in
+      try queries.lostChunk.first(db, place.pack, place.chunk.id.bytes) { row in
+        row.integer(0) == 1 ? .missing : .damaged
+      }
+    }
+  }
+}
+
+package enum LostChunkKind: Sendable {
+  case missing
+  case damaged
+}
+
+/// A pack in use that chunks are in, as the log tells.
+package struct PackExtent: Sendable {
+  package let pack: PackID
+  /// Of its last chunk.
+  package let end: UInt64
+  /// An earlier check found some of it lost.
+  package let wasLost: Bool
+}
+
+/// What the log has of an item: its current record, or the last one before it was removed.
+package struct LoggedItem: Sendable {
+  package let record: ItemRecord
+  package let isRemoved: Bool
+}
+
+extension ContainerCatalog {
+  package func countPacksInUse() throws(Errno) -> UInt64 {
+    try run { engine in
+      try engine.database { db in
+        try engine.queries.packsInUse.first(db) { $0.unsigned(0) } ?? 0
+      }
+    }
+  }
+
+  /// Those after one, by identity. `last`: where the next page begins; nil at the end.
+  package func packExtents(after pack: PackID?, limit: Int) throws(Errno) -> (
+    extents: [PackExtent], last: PackID?
+  ) {
+    try run { engine in
+      let rows = try engine.database { db in
+        try engine.queries.packPage.all(db, pack?.bytes ?? [], Int64(limit)) {
+          try Engine.PackRow($0)
+        }
+      }
+      var result: [PackExtent] = []
+      for row in rows where row.record.state == .inUse {
+        let pack = row.record.pack
+        try engine.database { db in
+          let last = try engine.queries.lastChunkOfPack.first(db, pack) { try ChunkLocation($0) }
+          guard let last else { return }
+          let wasLost = try engine.queries.lostChunksOfPack.first(db, pack) { _ in true } ?? false
+          result.append(
+            PackExtent(
+              pack: pack, end: last.offset + UInt64(last.storedLength), wasLost: wasLost))
+        }
+      }
+      return (result, rows.last?.record.pack)
+    }
+  }
+
+  /// The chunks that the log has in a pack, by their places.
+  package func chunks(of pack: PackID) throws(Errno) -> [ChunkLocation] {
+    try run { try $0.chunks(of: pack) }
+  }
+
+  /// A check found out which chunks of a pack are lost; it takes the place of what earlier ones
+  /// found.
+  package func noteLost(_ chunks: [ChunkLocation], of pack: PackID, isMissing: Bool) throws(Errno) {
+    try changeLazily { engine in
+      try engine.write { db in
+        try engine.queries.deleteLostChunks.run(db, pack)
+        for location in chunks {
+          try engine.queries.setLostChunk.run(
+            db, pack, location.chunk.id.bytes, Int64(isMissing ? 1 : 0))
+        }
+      }
+    }
+  }
+
+  package func hasLostChunks() throws(Errno) -> Bool {
+    try run { engine in
+      try engine.database { db in try engine.queries.anyLostChunk.first(db) { _ in true } ?? false }
+    }
+  }
+
+  /// Of which of some chunks the log's place is lost.
+  package func lostChunks(among ids: [ChunkID]) throws(Errno) -> [ChunkID: LostChunkKind] {
+    try run { engine in
+      var result: [ChunkID: LostChunkKind] = [:]
+      for id in ids {
+        guard let place = try engine.chunk(id), let kind = try engine.lostChunk(place) else {
+          continue
+        }
+        result[id] = kind
+      }
+      return result
+    }
+  }
+
+  /// The first eight bytes of the identities of all lost chunks: what a scan of a million items
+  /// compares with.
+  package func lostChunkPrefixes() throws(Errno) -> Set<UInt64> {
+    var result: Set<UInt64> = []
+    var last: (pack: [UInt8], id: [UInt8]) = ([], [])
+    while true {
+      let start = last
+      let page = try run { engine in
+        try engine.database { db in
+          try engine.queries.lostChunkPage.all(db, start.pack, start.id, Int64(4096)) { row in
+            (pack: row.blob(0), id: row.blob(1))
+          }
+        }
+      }
+      for row in page { result.insert(ChunkID.prefix(row.id)) }
+      guard page.count == 4096, let end = page.last else { return result }
+      last = end
+    }
+  }
+
+  /// What the log has, page by page in the order of identities: first what is there, then what can
+  /// be brought back.
+  package func loggedItems(after item: ItemID?, removed: Bool) throws(Errno) -> [LoggedItem] {
+    let limit: Int64 = 512
+    guard !removed else {
+      return try run { try $0.removedPage(after: item, limit: limit) }.map {
+        LoggedItem(record: $0.1.record, isRemoved: true)
+      }
+    }
+    let rows = try run { engine in
+      try engine.database { db in
+        try engine.queries.remotePage.all(db, item?.bytes ?? [], limit) { $0.blob(1) }
+      }
+    }
+    do throws(RecordError) {
+      return try rows.map { row throws(RecordError) in
+        LoggedItem(record: try ItemRecord(decoding: row), isRemoved: false)
+      }
+    } catch {
+      throw Errno.ioError
+    }
+  }
+}
+
+extension ChunkID {
+  static func prefix(_ bytes: [UInt8]) -> UInt64 {
+    bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  package var prefix: UInt64 { Self.prefix(bytes) }
+}

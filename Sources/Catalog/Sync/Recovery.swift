@@ -1,0 +1,292 @@
+internal import GRDB
+package import Model
+internal import RecordFormat
+package import SystemPackage
+
+/// How the log that a recovery published stands to what this device has read.
+enum RecoveredLog {
+  /// It comes after everything that this device has read: what it lacks was removed.
+  case later
+  /// This device has read all of it and more: what is here is newer.
+  case earlier
+  /// Each has what the other has not read.
+  case apart
+}
+
+/// A recovery takes the place of the remote tree after the store went back to an earlier state.
+///
+/// **Invariant: nothing that is local here is given up for what the recovered log lacks.** An item
+/// that it
+/// lacks is new here. A content that it lacks, or names without chunks, and that is local here is
+/// uploaded again, as the version that it was: of two devices that have it the first one supplies
+/// it for
+/// both.
+extension Engine {
+  func recovery() throws -> LogRecovery? {
+    let bytes = try database { db in
+      try queries.metaGet.first(db, "recovery") { $0.blob(0) }
+    }
+    return try bytes.map { try LogRecovery(decoding: $0) }
+  }
+
+  func setRecovery(_ recovery: LogRecovery?) throws {
+    try write { db in
+      if let recovery {
+        try queries.metaSet.run(db, "recovery", recovery.encoded())
+      } else {
+        try queries.metaDelete.run(db, "recovery")
+      }
+    }
+  }
+
+  // MARK: Segments that were read
+
+  func noteFolded(_ position: LogPosition) throws {
+    try write { db in
+      try queries.setFolded.run(db, position.sequence.column, position.hash)
+      if position.sequence % 64 == 0 {
+        let oldest = position.sequence - min(position.sequence, UInt64(LogRecovery.mostKnown))
+        try queries.dropFolded.run(db, oldest.column)
+      }
+    }
+  }
+
+  /// Ascending; the last one is the position.
+  func foldedPositions() throws -> [LogPosition] {
+    let position = try position()
+    guard position.sequence > 0 else { return [] }
+    let known = try database { db in
+      try queries.allFolded.all(db) { LogPosition(sequence: $0.unsigned(0), hash: $0.blob(1)) }
+    }
+    let before = known.filter { $0.sequence < position.sequence }
+    return Array(before.suffix(LogRecovery.mostKnown - 1)) + [position]
+  }
+
+  // MARK: Installing
+
+  func installRecovered(
+    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
+    packs: Set<PackID>
+  ) throws {
+    try checkStagedTree()
+    let own = try foldedPositions()
+    let log: RecoveredLog =
+      if let last = own.last, recovery.known.contains(last) {
+        .later
+      } else if let head = recovery.known.last, own.contains(head) {
+        .earlier
+      } else {
+        .apart
+      }
+    try keepOwnChunks(packs)
+    try replaceRows(log)
+    try replaceRest()
+    try write { db in try db.execute("DELETE FROM upload") }
+    try keepContents(log)
+    try finishInstall(mark, hash: hash, from: device)
+    try setRecovery(recovery)
+  }
+
+  /// Chunks that only this device knows of, in packs that are still there, are told of again with
+  /// the
+  /// next segment.
+  private func keepOwnChunks(_ packs: Set<PackID>) throws {
+    let known = try database { db in
+      try Query("SELECT id FROM pack WHERE state = 0 ORDER BY id").all(db) {
+        try $0.identifier(0) as PackID
+      }
+    }
+    let sent = try database { db in
+      try Query("SELECT DISTINCT pack FROM sent").all(db) { try $0.identifier(0) as PackID }
+    }
+    let time = now.nanoseconds
+    try write { db in
+      for pack in sent where !packs.contains(pack) {
+        try Query("DELETE FROM sent WHERE pack = ?").run(db, pack)
+      }
+      for pack in known where packs.contains(pack) {
+        try Query(
+          """
+          INSERT OR REPLACE INTO sent (id, pack, offset, stored, length, time) \
+          SELECT c.id, c.pack, c.offset, c.stored, c.length, ? FROM chunk c WHERE c.pack = ? \
+          AND NOT EXISTS (SELECT 1 FROM staged_chunk s WHERE s.id = c.id)
+          """
+        ).run(db, time, pack)
+      }
+    }
+  }
+
+  private func replaceRows(_ log: RecoveredLog) throws {
+    let items = try database { db in
+      try Query(
+        """
+        SELECT r.item FROM remote r LEFT JOIN staged_item s ON s.item = r.item \
+        WHERE r.same = 0 OR r.record IS NOT s.record ORDER BY r.item
+        """
+      ).all(db) { try $0.identifier(0) as ItemID }
+    }
+    for item in items {
+      let new = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
+      guard let row = try remoteRow(item) else { continue }
+      let inode = try syncedInode(item)
+      var applied = row.applied
+      // What was removed here and not told yet stays removed.
+      if inode != nil || new == nil {
+        switch log {
+        case .later: break
+        case .earlier: applied = new
+        case .apart: if applied != new { applied = nil }
+        }
+      }
+      if new == nil, log != .later { applied = nil }
+      try setRemoteRow(item, RemoteRow(record: new, applied: applied), was: row)
+      // Nothing else would tell that it differs.
+      if let inode, log != .later { mark(inode) }
+    }
+  }
+
+  private func keepContents(_ log: RecoveredLog) throws {
+    let numbers = try database { db in
+      try Query(
+        "SELECT ino FROM inode WHERE kind = 1 AND version IS NOT NULL AND detached = 0 ORDER BY ino"
+      ).all(db) { $0.number(0) }
+    }
+    for number in numbers {
+      let found = try self.inode(number)
+      guard let version = found.version, var inode = try syncedInode(found.item),
+        inode.number == number
+      else { continue }
+      let record = try remote(inode.item)
+      // Removed by what this device had not read yet.
+      if record == nil, log == .later { continue }
+      let current = record?.content
+      if let current, current.manifest != nil, current.id == version || log == .later { continue }
+      if inode.content == .local {
+        try keepVersion(version, of: inode)
+        inode.version = nil
+        try store(inode)
+        mark(inode)
+        continue
+      }
+      guard log != .later, current?.id != version else { continue }
+      let manifest = try shownContent(inode)?.manifest
+      if let manifest, try isReadable(manifest) {
+        if record != nil { try keepVersion(version, of: inode) }
+        mark(inode)
+      } else if record == nil {
+        try announceOnly(inode, version)
+        mark(inode)
+      }
+    }
+  }
+
+  /// No device could read it by what is known here: the log is to have it by name only, until a
+  /// device
+  /// that has it supplies it.
+  private func announceOnly(_ inode: Inode, _ version: VersionID) throws {
+    let kept = try read { db in
+      try queries.shown.first(db, inode.number.column) { $0.blob(0) }
+    }
+    guard var record = try decode(kept) else { return }
+    record.content = record.version(version)?.withoutManifest
+    record.conflicts = []
+    try write { db in try queries.setShown.run(db, inode.number.column, record.encoded()) }
+  }
+
+  private func isReadable(_ manifest: Manifest) throws -> Bool {
+    try manifest.chunks.allSatisfy { chunk in
+      if let place = try self.chunk(chunk.id),
+        try packRow(place.pack)?.record.state ?? .inUse == .inUse
+      {
+        return true
+      }
+      return try database { db in
+        try queries.isSent.first(db, chunk.id.bytes) { _ in true } ?? false
+      }
+    }
+  }
+
+  // MARK: Versions that are supplied again
+
+  private func keepVersion(_ version: VersionID, of inode: Inode) throws {
+    try write { db in
+      try queries.setKeptVersion.run(
+        db, inode.item, version, inode.generation.column, inode.size.column,
+        inode.modified.nanoseconds, inode.changed.nanoseconds)
+    }
+  }
+
+  func keptVersion(of item: ItemID) throws -> UploadedContent? {
+    try database { db in
+      try queries.keptVersion.first(db, item) { row in
+        UploadedContent(
+          version: try row.identifier(0), generation: row.unsigned(1), size: row.unsigned(2),
+          modified: row.time(3), changed: row.time(4))
+      }
+    }
+  }
+
+  func dropKeptVersion(of item: ItemID) throws {
+    try write { db in try queries.dropKeptVersion.run(db, item) }
+  }
+}
+
+extension ContentVersion {
+  /// By name only: no chunks of it are in the store.
+  package var withoutManifest: ContentVersion {
+    ContentVersion(
+      id: id, parent: parent, device: device, modified: modified, size: size, manifest: nil,
+      isResolved: isResolved)
+  }
+}
+
+extension ContainerCatalog {
+  /// The last recovery that the log stands on.
+  package func recovery() throws(Errno) -> LogRecovery? { try run { try $0.recovery() } }
+
+  /// The segments that this device has read last, ascending up to its position.
+  package func foldedPositions() throws(Errno) -> [LogPosition] {
+    try run { try $0.foldedPositions() }
+  }
+
+  /// The version that a content here was before a recovery, and is to be supplied as.
+  package func keptVersion(of item: ItemID) throws(Errno) -> UploadedContent? {
+    try optional { try $0.keptVersion(of: item) }
+  }
+
+  /// Makes what was staged the remote tree after a recovery, in one transaction, durably. `packs`
+  /// are
+  /// those that the store has. EBADMSG, with nothing done, for what is no tree.
+  package func installRecovered(
+    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
+    packs: Set<PackID>
+  ) throws(Errno) {
+    try changeLazily {
+      try $0.installRecovered(mark, hash: hash, from: device, recovery, packs: packs)
+    }
+    try commit(durable: true)
+  }
+
+  /// Files of which the log has the name and no device has supplied the content.
+  package func pendingContents() throws(Errno) -> [ItemID] {
+    var result: [ItemID] = []
+    var after: ItemID?
+    while true {
+      let start = after
+      let page = try run { engine in
+        try engine.database { db in
+          try engine.queries.remotePage.all(db, start?.bytes ?? [], Int64(512)) { row in
+            (try row.identifier(0) as ItemID, row.blob(1))
+          }
+        }
+      }
+      // Requests do not wait for the decoding.
+      for (item, bytes) in page {
+        guard let record = try? ItemRecord(decoding: bytes) else { throw .ioError }
+        if let content = record.content, content.manifest == nil { result.append(item) }
+      }
+      guard page.count == 512, let last = page.last else { return result }
+      after = last.0
+    }
+  }
+}
