@@ -250,6 +250,32 @@ import Testing
     }
   }
 
+  @Test("a package conflict without room is told, and goes on when there is room")
+  func deniedPackageWaits() async throws {
+    try await withQuota(5000) { first, second, allotment, _ in
+      try first.makeDirectory("Documents/p.pages")
+      for name in ["a", "b"] { try first.write("Documents/p.pages/\(name)", bytes(900)) }
+      try await settle(first, second)
+      try second.write("Documents/p.pages/a", bytes(900, 2))
+      try await second.sync.sync(timeout: .seconds(60))
+      try first.write("Documents/p.pages/b", bytes(900, 3))
+      // Beside it, what makes the cycle go round again.
+      try first.write("Documents/small", bytes(10))
+      await syncsInPart(first)
+      #expect(try isBeyond(first, "Documents/p.pages"))
+      #expect(await first.sync.status().errors.contains { $0.hasPrefix("quotaExceeded: ") })
+      await first.sync.start()
+      let inode = try #require(try first.find("Documents/p.pages"))
+      allotment.set(limit: 50_000)
+      let deadline = ContinuousClock.now + .seconds(20)
+      while try first.sync.versions(of: inode.number).count < 2, ContinuousClock.now < deadline {
+        try await Task.sleep(for: .milliseconds(5))
+      }
+      #expect(try first.sync.versions(of: inode.number).count == 2)
+      #expect(try !isBeyond(first, "Documents/p.pages"))
+    }
+  }
+
   @Test func nothingIsTriedAgainBeforeSomethingChanged() async throws {
     try await withQuota(100) { first, _, allotment, store in
       try first.write("Documents/beyond", bytes(400))
@@ -257,7 +283,8 @@ import Testing
       let before = store.traffic
       for _ in 0..<5 { await syncsInPart(first) }
       let after = store.traffic
-      #expect(after.puts == before.puts && after.gets == before.gets)
+      // Each `sync` compares the head of the log, and asks for nothing else.
+      #expect(after.puts == before.puts && after.gets == before.gets + 5)
       #expect(after.bytesUploaded == before.bytesUploaded)
       allotment.set(limit: 400)
       try await first.sync.sync(timeout: .seconds(60))

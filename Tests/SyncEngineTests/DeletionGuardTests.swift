@@ -40,8 +40,8 @@ import Testing
     #expect(
       guarding.verdict(on: removals(200), after: record, items: 302, now: time(0))
         == .hold(removed: 200, of: 302))
-    _ = try after(removals(150), of: 300)
-    #expect(throws: Asked.self) { try after(removals(151), of: 300) }
+    _ = try after(removals(149), of: 300)
+    #expect(throws: Asked.self) { try after(removals(150), of: 300) }
     _ = try after(removals(100), of: 101)
     #expect(throws: Asked.self) { try after(removals(101), of: 101) }
     #expect(throws: Asked.self) {

@@ -26,11 +26,13 @@ final class EngineDevice: Sendable {
 
   static let container = try! ContainerID("iCloud.org.example.engine")
 
-  /// `former`: a stopped device of which this one is the next life.
+  /// `former`: a stopped device of which this one is the next life. With `incarnation` and `format`
+  /// the device
+  /// opens a container that it knows, as the daemon does, else it makes one or joins it.
   init(
     store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand,
     settings: SyncSettings = SyncSettings(), allotment: Allotment = Allotment(),
-    after former: EngineDevice? = nil
+    incarnation: IncarnationID? = nil, format: [UInt8]? = nil, after former: EngineDevice? = nil
   ) throws {
     directory = former?.directory ?? "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
     try Files.makeDirectories(directory)
@@ -56,12 +58,18 @@ final class EngineDevice: Sendable {
           isOffline: { offline.isOffline }, outage: { outage.withLock { $0 } },
           isMetered: { isMetered.withLock { $0 } })
       ) { () async throws(RemoteError) in
+        if let incarnation, let format {
+          return try RemoteAccount(store: gated, secret: secret, format: format)
+            .container(Self.container, incarnation: incarnation)
+        }
         let account = try await RemoteAccount.open(
           store: gated, secret: secret, createIfMissing: true)
         return try await account.createContainer(
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
       }, device: id, policy: policy, settings: settings, allotment: allotment,
       logger: logger)
+    coordinator.setStoreConfirmer(sync)
+    coordinator.setTransferReporter(sync)
   }
 
   /// Leaves what it has for a next life.

@@ -19,7 +19,8 @@ func withDevices(_ body: (EngineDevice, EngineDevice) async throws -> Void) asyn
 /// Each in turn, until all show the same and nothing differs.
 func settle(_ devices: EngineDevice...) async throws {
   for _ in 0..<3 {
-    for device in devices { try await device.sync.sync(timeout: .seconds(60)) }
+    // All suites begin at the same time, on few processors.
+    for device in devices { try await device.sync.sync(timeout: .seconds(240)) }
   }
   let listings = try devices.map { try $0.listing() }
   #expect(listings.dropFirst().allSatisfy { $0 == listings[0] })

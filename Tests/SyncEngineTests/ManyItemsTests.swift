@@ -50,6 +50,79 @@ import Testing
     try device.rename("\(root)/d3", "\(root)/later/d3")
   }
 
+  @Test("very many removals are sent and applied in batches")
+  func removalsGoInBatches() async throws {
+    try await withDevices { first, second in
+      try makeTree(first, "Documents/a")
+      try makeTree(first, "Documents/b")
+      try await settle(first, second)
+      let before = try first.catalog.position().sequence
+      for directory in ["d0", "d1", "d2"] {
+        for file in 0..<8 { try first.remove("Documents/a/\(directory)/f\(file)") }
+        try first.remove("Documents/a/\(directory)", directory: true)
+      }
+      // Not gone, but another one in its place; changed on the other device; and in a package.
+      try first.remove("Documents/a/d4/f0")
+      try first.write("Documents/a/d4/f0", Array("new".utf8))
+      try first.remove("Documents/a/d4/f1")
+      try second.write("Documents/a/d4/f1", Array("changed".utf8))
+      try first.remove("Documents/a/p.pages/2")
+      try await second.sync.sync()
+      try await settle(first, second)
+      // In batches of five, and the directories after them.
+      #expect(try first.catalog.position().sequence >= before + 6)
+      for device in [first, second] {
+        for directory in ["d0", "d1", "d2"] {
+          #expect(try device.find("Documents/a/\(directory)") == nil)
+        }
+        #expect(try await device.read("Documents/a/d4/f0") == Array("new".utf8))
+        #expect(try await device.read("Documents/a/d4/f1") == Array("changed".utf8))
+        #expect(try device.find("Documents/a/p.pages/2") == nil)
+        #expect(try await device.read("Documents/b/d0/f0") == Array("Documents/b 0 0".utf8))
+        #expect(try problems(device).isEmpty)
+      }
+      #expect(try first.listing() == second.listing())
+      // They are in the trash of both.
+      #expect(try second.sync.removedItems().count >= 27)
+    }
+  }
+
+  @Test("very many removals wait for the user as a whole")
+  func removalsInBatchesAreAskedFor() async throws {
+    var settings = SyncSettings(deletions: DeletionGuard(share: 0.5, least: 10))
+    settings.manyItems.arrivals = 3
+    settings.manyItems.arrivalPart = 5
+    settings.manyItems.departures = 3
+    settings.manyItems.departurePart = 5
+    let store = MemoryStore()
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret, settings: settings)
+    let second = try EngineDevice(store: store, secret: secret, settings: settings)
+    try first.makeDirectory("Documents/a")
+    for number in 0..<60 { try first.write("Documents/a/\(number)", [UInt8(number)]) }
+    try await settle(first, second)
+    for number in 0..<20 { try first.remove("Documents/a/\(number)") }
+    try await settle(first, second)
+    #expect(try second.find("Documents/a/19") == nil)
+    // Together with those before they are more than half: nothing of it goes before it is
+    // confirmed.
+    let before = try first.catalog.position()
+    for number in 20..<40 { try first.remove("Documents/a/\(number)") }
+    for _ in 0..<2 {
+      await #expect {
+        try await first.sync.sync(timeout: .seconds(20))
+      } throws: { error in
+        if case SyncFailure.held = error { true } else { false }
+      }
+    }
+    #expect(try first.catalog.position() == before)
+    try await first.sync.confirmDeletions()
+    try await settle(first, second)
+    #expect(try second.find("Documents/a/39") == nil && second.find("Documents/a/40") != nil)
+    await first.end()
+    await second.end()
+  }
+
   @Test func allOfALargeTreeArrives() async throws {
     try await withDevices { first, second in
       try makeTree(first, "Documents/a")

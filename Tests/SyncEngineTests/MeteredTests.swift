@@ -77,7 +77,7 @@ import Testing
     try device.write("Documents/file", Array(repeating: 1, count: 1000))
     try await device.sync.sync()
     let inode = try #require(try device.find("Documents/file"))
-    try device.coordinator.evict(inode.number)
+    try await device.coordinator.evictAfterLook(inode.number)
     try await device.sync.sync()
     device.outage.withLock { $0 = "the cable is cut" }
     // Nothing is under way that was begun before.

@@ -348,10 +348,12 @@ import Testing
       #expect(try status().downloadingStatus == .current)
       let open = try #require(try second.find(Self.root + "/b")).number
       second.coordinator.opened(open, forWriting: false)
-      #expect(throws: Errno.resourceBusy) { try second.coordinator.evict(root) }
+      await #expect(throws: Errno.resourceBusy) {
+        try await second.coordinator.evictAfterLook(root)
+      }
       #expect(try second.find(Self.root + "/a")?.content == .local)
       second.coordinator.closed(open, forWriting: false)
-      try second.coordinator.evict(root)
+      try await second.coordinator.evictAfterLook(root)
       #expect(try second.find(Self.root + "/a")?.content == .remote)
       #expect(try second.find(Self.root + "/media/d")?.content == .remote)
       try fill(second, ["a"], "two")

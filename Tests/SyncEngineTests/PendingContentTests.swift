@@ -43,6 +43,52 @@ import Testing
     return result
   }
 
+  @Test(
+    "reading what its device has not uploaded says so after a moment, then fails as it is configured"
+  )
+  func unsentContent() async throws {
+    for error in [Errno.timedOut, .ioError] {
+      let store = HoldingStore(MemoryStore())
+      let secret = AccountSecret.generate()
+      let writer = try EngineDevice(store: store, secret: secret)
+      var settings = SyncSettings()
+      settings.unsent = UnsentContent(wait: .seconds(2), error: error)
+      let reader = try EngineDevice(store: store, secret: secret, settings: settings)
+      store.isHeld.withLock { $0 = true }
+      try writer.write("Documents/file", Array(repeating: 1, count: 1_000))
+      let sending = Task { try await writer.sync.sync() }
+      var inode = try reader.find("Documents/file")
+      while inode == nil {
+        try await reader.sync.sync()
+        inode = try reader.find("Documents/file")
+      }
+      let number = try #require(inode).number
+      let reading = Task { try await reader.readOpen(number) }
+      let isTold = {
+        reader.sync.transfer(of: number).downloadingError?.contains("not uploaded it yet") == true
+      }
+      let limit = ContinuousClock.now + .seconds(20)
+      while !isTold(), ContinuousClock.now < limit { try await Task.sleep(for: .milliseconds(10)) }
+      #expect(isTold())
+      await #expect(throws: FetchFailure.unsent(error)) { try await reading.value }
+      #expect(FetchFailure.unsent(error).errno == error)
+      // A program that reads on does not wait for the whole time again.
+      let start = ContinuousClock.now
+      for _ in 0..<5 {
+        await #expect(throws: FetchFailure.unsent(error)) { try await reader.readOpen(number) }
+      }
+      #expect(ContinuousClock.now - start < .seconds(2))
+      // The content comes when it is uploaded, and nothing is told of it any more.
+      store.isHeld.withLock { $0 = false }
+      try await sending.value
+      try await reader.sync.sync()
+      #expect(try await reader.readOpen(number).count == 1_000)
+      #expect(reader.sync.transfer(of: number).downloadingError == nil)
+      await writer.end()
+      await reader.end()
+    }
+  }
+
   /// Nobody can send it any more: its reader is told so, and does not wait for the time limit.
   @Test func whatIsRemovedBeforeItIsSentIsStale() async throws {
     let result = try await whileAnnounced { try $0.remove("Documents/file") }

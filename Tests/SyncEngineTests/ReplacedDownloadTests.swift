@@ -80,6 +80,45 @@ import Testing
     }
   }
 
+  @Test("a download of a file that a read is downloading brings all of it")
+  func downloadDuringARead() async throws {
+    let size = 12 << 20
+    try await withReader(size) { _, reader, store in
+      let inode = try #require(try reader.find("Documents/file"))
+      reader.coordinator.setFetcher(reader.sync.fetcher)
+      store.isHeld.withLock { $0 = true }
+      let beginning = fetched(inode.number, 0..<1000, on: reader)
+      while store.waiting.withLock({ $0 }) == 0 { try await Task.sleep(for: .milliseconds(5)) }
+      reader.sync.fetcher.fetchInBackground(inode.number, cause: DownloadCause(.command))
+      store.isHeld.withLock { $0 = false }
+      try await beginning.value
+      let deadline = ContinuousClock.now + .seconds(30)
+      while try reader.catalog.inode(inode.number).content == .remote,
+        ContinuousClock.now < deadline
+      {
+        try await Task.sleep(for: .milliseconds(5))
+      }
+      #expect(try reader.catalog.inode(inode.number).content == .local)
+    }
+  }
+
+  @Test("reading with keys that the store refuses fails with EACCES")
+  func refusedKeys() async throws {
+    try await withReader(1 << 20) { _, reader, store in
+      let inode = try #require(try reader.find("Documents/file"))
+      store.refusal.withLock { $0 = "the bucket does not know the access key" }
+      do {
+        try await fetched(inode.number, 0..<1000, on: reader).value
+        Issue.record("the store gave bytes")
+      } catch let failure as FetchFailure {
+        #expect(failure.errno == .permissionDenied)
+        #expect(failure.description.hasPrefix("the store refuses the access keys"))
+      }
+      store.refusal.withLock { $0 = nil }
+      try await fetched(inode.number, 0..<1000, on: reader).value
+    }
+  }
+
   private func fetched(
     _ number: InodeNumber, _ range: Range<UInt64>, on device: EngineDevice
   ) -> Task<Void, any Error> {
@@ -109,12 +148,15 @@ private final class HeldReads: ObjectStore {
   private let store: any ObjectStore
   let isHeld = Lock(false)
   let waiting = Lock(0)
+  /// Why nothing may be read.
+  let refusal = Lock<String?>(nil)
 
   init(_ store: any ObjectStore) { self.store = store }
 
   var description: String { store.description }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    if let refusal = refusal.withLock({ $0 }) { throw .notPermitted(refusal) }
     if key.contains("/packs/"), isHeld.withLock({ $0 }) {
       waiting.withLock { $0 += 1 }
       while isHeld.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(5)) }

@@ -3,6 +3,7 @@ import Catalog
 import ContentStore
 import Coordination
 import Model
+import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
@@ -26,7 +27,7 @@ import Testing
       let status = try second.coordinator.status(of: inode.number)
       #expect(status.downloadingStatus == .current)
       #expect(status.isUploaded)
-      try second.coordinator.evict(inode.number)
+      try await second.coordinator.evictAfterLook(inode.number)
       #expect(try second.find("Documents/a/x.bin")?.content == .remote)
       #expect(try await second.read("Documents/a/x.bin") == bytes)
     }
@@ -121,6 +122,74 @@ import Testing
     }
   }
 
+  @Test("a directory that is kept for its .nosync items becomes one with another's of its name")
+  func keptDirectoriesMerge() async throws {
+    try await withDevices { first, second in
+      try first.makeDirectory("Documents/d")
+      try first.makeDirectory("Documents/d/sub")
+      try await settle(first, second)
+      try second.makeDirectory("Documents/d/sub/cache.nosync")
+      try second.write("Documents/d/sub/cache.nosync/x", Array("mine".utf8))
+      try await second.sync.sync(timeout: .seconds(60))
+      // Removed and made anew: known to the other one after another, or at once.
+      for name in ["one", "two"] {
+        if name == "two" { try first.remove("Documents/d/one") }
+        if name == "two" { try first.remove("Documents/d/sub/file") }
+        try first.remove("Documents/d/sub", directory: true)
+        try first.remove("Documents/d", directory: true)
+        try await first.sync.sync(timeout: .seconds(60))
+        if name == "one" { try await second.sync.sync(timeout: .seconds(60)) }
+        try first.makeDirectory("Documents/d")
+        try first.write("Documents/d/\(name)", Array(name.utf8))
+        try first.makeDirectory("Documents/d/sub")
+        try first.write("Documents/d/sub/file", Array("file".utf8))
+        for device in [first, second, first] { try await device.sync.sync(timeout: .seconds(60)) }
+        #expect(try await second.read("Documents/d/\(name)") == Array(name.utf8))
+        #expect(try await second.read("Documents/d/sub/file") == Array("file".utf8))
+        #expect(try await second.read("Documents/d/sub/cache.nosync/x") == Array("mine".utf8))
+        for device in [first, second] {
+          #expect(try device.find("Documents/d 2") == nil)
+          #expect(try device.find("Documents/d/sub 2") == nil)
+        }
+        #expect(try second.catalog.differing() == [])
+      }
+    }
+  }
+
+  @Test("a sparse file is as sparse on the other device, and after an eviction")
+  func sparseFilesStaySparse() async throws {
+    try await withDevices { first, second in
+      let size = 24 << 20
+      try first.write("Documents/sparse", [1])
+      let inode = try #require(try first.find("Documents/sparse"))
+      first.coordinator.opened(inode.number, forWriting: true)
+      let key = ContentKey(item: inode.item, generation: inode.generation)
+      let file = try first.content.open(key, writable: true)
+      try first.catalog.noteWriteBegan(inode.number)
+      try file.truncate(to: UInt64(size))
+      try file.write([7], at: 10 << 20)
+      try first.catalog.noteContentChange(
+        inode.number, size: UInt64(size),
+        modified: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+      try first.catalog.noteWriteEnded(inode.number)
+      first.coordinator.closed(inode.number, forWriting: true)
+      try await settle(first, second)
+      let blocks = try first.content.blocks(key)
+      var expected = [UInt8](repeating: 0, count: size)
+      expected[0] = 1
+      expected[10 << 20] = 7
+      #expect(try await second.read("Documents/sparse") == expected)
+      try first.coordinator.evict(inode.number)
+      #expect(try await first.read("Documents/sparse") == expected)
+      for device in [first, second] {
+        let inode = try #require(try device.find("Documents/sparse"))
+        let key = ContentKey(item: inode.item, generation: inode.generation)
+        #expect(try device.content.blocks(key) <= blocks + 16)
+        #expect(inode.content == .local && inode.blocks ?? 0 <= blocks + 16)
+      }
+    }
+  }
+
   @Test func aNewerVersionReplacesALocalOneWhole() async throws {
     try await withDevices { first, second in
       var bytes = (0..<4_000_000).map { UInt8(truncatingIfNeeded: ($0 &* $0) >> 7) }
@@ -160,7 +229,7 @@ import Testing
       try first.write("Documents/f", [])
       try await first.sync.sync(timeout: .seconds(60))
       let inode = try #require(try first.find("Documents/f"))
-      try first.coordinator.evict(inode.number)
+      try await first.coordinator.evictAfterLook(inode.number)
       try first.write("Documents/f", Array("data".utf8))
       try first.catalog.commit(durable: true)
       #expect(try await first.read("Documents/f") == Array("data".utf8))

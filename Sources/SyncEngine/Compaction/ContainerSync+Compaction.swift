@@ -80,6 +80,7 @@ extension ContainerSync {
     to remote: RemoteContainer, _ make: () throws(CycleFailure) -> LogChanges
   ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
+    var backoff = Backoff()
     for _ in 0..<20 {
       guard !Task.isCancelled else { throw .cancelled }
       // Whether it settles or not, it read the log to its head.
@@ -89,15 +90,12 @@ extension ContainerSync {
       guard !changes.isEmpty,
         try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
       else { return false }
-      let origin = origin
-      let committed = try await remotely { () throws(RemoteError) in
-        try await remote.commit(changes, after: position, from: origin)
-      }
-      if committed != nil {
+      if try await put(changes, after: position, to: remote) != nil {
         // It is folded like any other device's.
         _ = await runCycle(freshly: true)
         return true
       }
+      await backoff.pause()
     }
     return false
   }

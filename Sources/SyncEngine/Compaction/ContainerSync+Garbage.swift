@@ -83,6 +83,7 @@ extension ContainerSync {
     guard now.nanoseconds - (last ?? .min / 2) >= policy.strayInterval else { return [] }
     let packs = try await remotely { () throws(RemoteError) in try await remote.packs() }
     for pack in packs where try local({ () throws(Errno) in try catalog.isDeleted(pack) }) {
+      try await requireSoundStore(remote)
       try await remotely { () throws(RemoteError) in try await remote.removePack(pack) }
     }
     return try local { () throws(Errno) in
@@ -152,6 +153,7 @@ extension ContainerSync {
     guard isDone else { return }
     FaultPoint.reach("compact.deleted")
     for pack in packs {
+      try await requireSoundStore(remote)
       try await remotely { () throws(RemoteError) in try await remote.removePack(pack) }
       FaultPoint.reach("compact.pack-removed")
     }
@@ -159,8 +161,10 @@ extension ContainerSync {
   }
 
   /// Tells the others how far this device has read: once a day where the log goes on, and when packs
-  /// wait to be deleted.
-  func tellCursor(to remote: RemoteContainer) async throws(CycleFailure) {
+  /// wait to be deleted. `isDue`: whenever it changed.
+  func tellCursor(
+    to remote: RemoteContainer, isDue: Bool = false
+  ) async throws(CycleFailure) {
     let catalog = coordinator.catalog
     let position = try local { () throws(Errno) in try catalog.position() }
     let told = try local { () throws(Errno) in try catalog.compactionNote("cursor") }
@@ -169,10 +173,15 @@ extension ContainerSync {
     let condemned = try local { () throws(Errno) in try catalog.condemnedPacks() }
     let isAwaited = condemned.contains { Int64(clamping: $0.record.condemnedAt) > told ?? 0 }
     let now = catalog.now
-    guard isAwaited || now.nanoseconds - (time ?? .min / 2) >= CompactionPolicy.day else { return }
+    guard isDue || isAwaited || now.nanoseconds - (time ?? .min / 2) >= CompactionPolicy.day else {
+      return
+    }
+    let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let cursor = DeviceCursor(
       device: device, sequence: position.sequence, time: now,
-      keepRemovedDays: UInt32(clamping: settings.keepRemovedDays))
+      keepRemovedDays: UInt32(clamping: settings.keepRemovedDays), hash: position.hash,
+      recovery: recovery?.number ?? 0)
+    try await requireSoundStore(remote)
     try await remotely { () throws(RemoteError) in try await remote.put(cursor) }
     try local { () throws(Errno) in
       try catalog.setCompactionNote("cursor", Int64(clamping: position.sequence))

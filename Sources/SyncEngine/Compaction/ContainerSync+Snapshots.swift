@@ -14,37 +14,17 @@ extension ContainerSync {
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
   /// catalog is read page by page, and gives what was there at the beginning.
   func writeSnapshot(to remote: RemoteContainer) async throws(CycleFailure) {
+    try await requireSoundStore(remote)
     let catalog = coordinator.catalog
+    let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
     let position = export.position
     let writer = remote.writeSnapshot(at: position, from: origin)
-    var parts: [SnapshotIndex.Part] = []
-    var items: UInt64 = 0
-    do throws(CycleFailure) {
-      var part = SnapshotPart()
-      var weight: UInt64 = 0
-      while let page = try local({ () throws(Errno) in try export.next() }) {
-        guard !Task.isCancelled else { throw .cancelled }
-        items += UInt64(page.items.count)
-        weight += page.weight
-        part.append(page)
-        if weight >= Self.partWeight {
-          parts.append(try await put(part, parts.count, writer))
-          part = SnapshotPart()
-          weight = 0
-        }
-        await Task.yield()
-      }
-      if !part.isEmpty || parts.isEmpty { parts.append(try await put(part, parts.count, writer)) }
-    } catch {
-      await writer.discard(parts.count + 1)
-      throw error
-    }
+    let (parts, items) = try await put(export, to: writer)
     export.end()
-    let put = parts
-    let count = items
+    try await requireSoundStore(remote)
     var mark = try await remotely { () throws(RemoteError) in
-      try await writer.finish(put, items: count)
+      try await writer.finish(parts, items: items, recovery: recovery)
     }
     FaultPoint.reach("compact.index-put")
     if mark == nil {
@@ -65,6 +45,41 @@ extension ContainerSync {
     FaultPoint.reach("compact.announced")
   }
 
+  /// All parts of a snapshot, durable; with how many items are in them.
+  func put(
+    _ export: SnapshotExport, to writer: SnapshotWriter, through filter: RecoveryFilter? = nil
+  ) async throws(CycleFailure) -> (parts: [SnapshotIndex.Part], items: UInt64) {
+    var parts: [SnapshotIndex.Part] = []
+    var items: UInt64 = 0
+    do throws(CycleFailure) {
+      var part = SnapshotPart()
+      var weight: UInt64 = 0
+      while var page = try local({ () throws(Errno) in try export.next() }) {
+        if let filter {
+          let whole = page
+          page = try local { () throws(Errno) in try filter.readable(whole) }
+        }
+        guard !Task.isCancelled else { throw .cancelled }
+        // Parts of a recovery are put while the store is not sound.
+        if filter == nil, let problem = storeProblem { throw .unsound(problem) }
+        items += UInt64(page.items.count)
+        weight += page.weight
+        part.append(page)
+        if weight >= Self.partWeight {
+          parts.append(try await put(part, parts.count, writer))
+          part = SnapshotPart()
+          weight = 0
+        }
+        await Task.yield()
+      }
+      if !part.isEmpty || parts.isEmpty { parts.append(try await put(part, parts.count, writer)) }
+    } catch {
+      await writer.discard(parts.count + 1)
+      throw error
+    }
+    return (parts, items)
+  }
+
   private func put(_ part: SnapshotPart, _ number: Int, _ writer: SnapshotWriter)
     async throws(CycleFailure) -> SnapshotIndex.Part
   {
@@ -75,19 +90,33 @@ extension ContainerSync {
     return result
   }
 
-  /// Makes the newest whole snapshot beyond a position the remote tree. False: there is none. One that
-  /// is damaged is passed over for an older one; its error is thrown when none is left.
-  func rebuild(_ remote: RemoteContainer, beyond sequence: UInt64) async throws(CycleFailure)
-    -> Bool
-  {
+  /// Makes the newest whole snapshot the remote tree that a device at a position may take for it:
+  /// one
+  /// that comes after the position on the same log, or one after a later recovery, wherever it is.
+  /// False: there is none. One that is damaged is passed over for an older one; its error is thrown
+  /// when none is left. `onlyRecovered`: the log is not the one that this device has read, so that
+  /// only
+  /// a recovery leads on.
+  func rebuild(
+    _ remote: RemoteContainer, beyond position: LogPosition, onlyRecovered: Bool = false
+  ) async throws(CycleFailure) -> Bool {
+    let own = try local { () throws(Errno) in try coordinator.catalog.recovery() }
     let found = try await remotely { () throws(RemoteError) in
-      try await remote.snapshots(beyond: sequence)
+      try await remote.snapshots(beyond: 0)
     }
     var failure: CycleFailure?
     defer { coordinator.catalog.useLargeCache(false) }
-    for snapshot in found {
+    for sequence in found {
       do throws(CycleFailure) {
-        try await install(snapshot, remote)
+        let index = try await remotely { () throws(RemoteError) in
+          try await remote.snapshot(sequence)
+        }
+        let isLater = index.recovery.map { $0.isLater(than: own) } ?? false
+        guard
+          position == .start || isLater
+            || (!onlyRecovered && index.recovery == own && sequence > position.sequence)
+        else { continue }
+        try await install(index, remote, isRecovery: isLater && position != .start)
         coordinator.tellContainer()
         return true
       } catch .remote(.damaged(let object, let reason)) {
@@ -100,11 +129,11 @@ extension ContainerSync {
     return false
   }
 
-  private func install(_ sequence: UInt64, _ remote: RemoteContainer) async throws(CycleFailure) {
+  private func install(_ index: SnapshotIndex, _ remote: RemoteContainer, isRecovery: Bool)
+    async throws(CycleFailure)
+  {
     let catalog = coordinator.catalog
-    let index = try await remotely { () throws(RemoteError) in
-      try await remote.snapshot(sequence)
-    }
+    let sequence = index.position.sequence
     catalog.useLargeCache(true)
     try local { () throws(Errno) in try catalog.beginSnapshot() }
     // One is fetched, verified and decoded while the one before it is staged.
@@ -128,8 +157,19 @@ extension ContainerSync {
     }
     let mark = SnapshotMark(
       sequence: sequence, bytes: index.parts.reduce(0) { $0 + $1.length })
-    try taking(index) { () throws(Errno) in
-      try catalog.installSnapshot(mark, hash: index.position.hash, from: index.origin.device)
+    if isRecovery, let recovery = index.recovery {
+      let packs = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
+      FaultPoint.reach("recover.staged")
+      try taking(index) { () throws(Errno) in
+        try catalog.installRecovered(
+          mark, hash: index.position.hash, from: index.origin.device, recovery, packs: packs)
+      }
+      try beginAnew()
+    } else {
+      try taking(index) { () throws(Errno) in
+        try catalog.installSnapshot(
+          mark, hash: index.position.hash, from: index.origin.device, recovery: index.recovery)
+      }
     }
     FaultPoint.reach("compact.installed")
     logger.notice("read \(index.items) items from snapshot \(sequence)")
@@ -184,9 +224,11 @@ extension ContainerSync {
       }
     }
     let limit = settings.compaction.removable(before: sequence)
+    try await requireSoundStore(remote)
     let count = try await remotely { () throws(RemoteError) in
       try await remote.removeLog(upTo: limit)
     }
+    try await requireSoundStore(remote)
     try await remotely { () throws(RemoteError) in
       try await remote.removeSnapshots(before: sequence)
     }

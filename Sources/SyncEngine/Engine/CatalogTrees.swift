@@ -59,3 +59,13 @@ struct StagedContent: Hashable, Sendable {
       && changed == inode.changed
   }
 }
+
+extension LocalSide {
+  /// As if the file were closed, with the content of a snapshot.
+  mutating func show(_ snapshot: StagedContent) {
+    edited = EditedContent(version: snapshot.version, manifest: snapshot.manifest)
+    record.modified = snapshot.modified
+    size = snapshot.size
+    isBusy = false
+  }
+}

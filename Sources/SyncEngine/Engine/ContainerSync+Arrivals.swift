@@ -19,6 +19,10 @@ extension ContainerSync {
       return
     }
     defer { catalog.useLargeCache(false) }
+    // What is newest of all is known when all of them are.
+    let holds = coordinator.hasBudget
+    if holds { fetcher.holdBacklog() }
+    defer { if holds { fetcher.releaseBacklog() } }
     var cursor = ArrivalCursor()
     while !cursor.isDone {
       guard !Task.isCancelled else { throw .cancelled }

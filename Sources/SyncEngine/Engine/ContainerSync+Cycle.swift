@@ -16,16 +16,29 @@ extension ContainerSync {
     do throws(CycleFailure) {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
       reserved = []
-      deniedRoom = []
+      (deniedRoom, deniedFiles) = ([], [:])
       try resumeUploads()
+      var pace = CyclePace()
       for _ in 0..<Self.roundLimit {
         guard !Task.isCancelled else { throw CycleFailure.cancelled }
+        (hasMoved, isRefused) = (false, false)
+        let before = try local { () throws(Errno) in try coordinator.catalog.position() }
         try await pull(remote)
         switch try await round(remote) {
         case .settled: return .settled
         case .waiting: return .waiting
+        case .uploading: return .uploading
         case .full: return .full(quotaText)
-        case .again: continue
+        case .again: break
+        }
+        let after = try local { () throws(Errno) in try coordinator.catalog.position() }
+        let outcome: CyclePace.Round =
+          hasMoved || after != before ? .moved : isRefused ? .refused : .overtaken
+        switch pace.next(after: outcome) {
+        case .goOn(let pause?): try? await Task.sleep(for: pause)
+        case .goOn(nil): break
+        case .end where outcome == .refused: throw await explain(remote) { .refused }
+        case .end: return .waiting
         }
       }
       return .waiting
@@ -38,6 +51,7 @@ extension ContainerSync {
     case settled
     case again
     case waiting
+    case uploading
     case full
   }
 
@@ -46,7 +60,7 @@ extension ContainerSync {
     var position = try local { () throws(Errno) in try coordinator.catalog.position() }
     if position == .start {
       // A new device need not read what others have folded already. If that is damaged, it does.
-      do throws(CycleFailure) { _ = try await rebuild(remote, beyond: 0) } catch {
+      do throws(CycleFailure) { _ = try await rebuild(remote, beyond: .start) } catch {
         guard case .remote(.damaged) = error else { throw error }
       }
     }
@@ -54,18 +68,25 @@ extension ContainerSync {
       position = try local { () throws(Errno) in try coordinator.catalog.position() }
       let after = position
       let segments: [LogSegment]
-      do throws(RemoteError) {
-        segments = try await remote.segments(after: after)
-      } catch .logRemoved(let object) {
+      do throws(CycleFailure) {
+        segments = try await look(remote, after: after)
+      } catch .remote(.logRemoved(let object)) {
         // This device was away for longer than the log reaches.
-        guard try await rebuild(remote, beyond: after.sequence) else {
-          throw .remote(.logRemoved(object: object))
+        guard try await rebuild(remote, beyond: after) else {
+          throw await unsound(
+            "the log goes on with \(object), what comes before that is missing, and no snapshot has it",
+            remote)
         }
         continue
-      } catch {
-        throw .remote(error)
+      } catch .remote(.deleted(let deletion)) {
+        throw ended(by: deletion)
+      } catch .remote(.rolledBack(let object)) {
+        if PlantedMistake.putsUnchecked.isPlanted { return }
+        if try await rebuild(remote, beyond: after, onlyRecovered: true) { continue }
+        throw await unsound("\(object) is missing or is not what this device read there", remote)
       }
-      guard !segments.isEmpty else { return }
+      if foreignHead == nil { setCondition(.normal) }
+      guard !segments.isEmpty else { return try checkForeignHead() }
       for segment in segments {
         if segment.origin.device == device { try noteUnacknowledged(segment.changes.removals) }
         let before = versionsForEvents(segment.changes.upserts)
@@ -73,6 +94,7 @@ extension ContainerSync {
           try coordinator.catalog.fold(
             segment.changes, to: segment.position, from: segment.origin)
         }
+        health.confirm(segment.position)
         FaultPoint.reach("sync.folded")
         noteForEvents(segment, before)
       }
@@ -85,9 +107,17 @@ extension ContainerSync {
     askedAgain = []
     defer { claims.release(given.filter { !askedAgain.contains($0) }) }
     losses = try local { () throws(Errno) in try coordinator.catalog.losses() }
+    _ = try collectUploads()
+    try checkArrivals()
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
-    if try await sendDepartures(to: remote) { return .again }
+    try await applyRemovals()
+    if try await sendRemovals(to: remote) { return .again }
+    switch try await sendDepartures(to: remote) {
+    case .moved: return .again
+    case .uploading: return .uploading
+    case .nothing: break
+    }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
@@ -98,14 +128,20 @@ extension ContainerSync {
     try local { () throws(Errno) in try holdBeyondQuota(&items, changes) }
     packageWake = nil
     guard !items.isEmpty else {
+      // Their files are gone, or are in the log as they are.
+      uploads.cancelAll()
       packagesHeld = [:]
       try forgetUnannounced()
       staged = [:]
+      (snapshots, committedSnapshots) = ([:], [:])
       dropStagings(except: [])
       writers = [:]
       try deletionsEnded()
       return .settled
     }
+    isLeftWithSnapshots = false
+    snapshots = snapshots.filter { items[$0.key] != nil }
+    committedSnapshots = committedSnapshots.filter { items[$0.key] != nil }
     let held = try local { () throws(Errno) in try heldPackages(items, changes) }
     let claimed = try local { () throws(Errno) in try heldByClaims(items) }
     var plan: Plan
@@ -130,12 +166,16 @@ extension ContainerSync {
       guard try await commit(plan, to: remote, after: position) else { return .again }
       try noteDeletions(judged)
     }
-    if !plan.uploads.isEmpty, try await upload(plan.uploads, to: remote) { return .again }
+    if !plan.uploads.isEmpty, case .staged = try await upload(plan.uploads, to: remote) {
+      return .again
+    }
     let left = try local { () throws(Errno) in try coordinator.catalog.differing() }
     guard !left.isEmpty else { return .again }
     // Whatever is left waits for a close, unless this round moved something.
     let hasMoved = !plan.local.isEmpty || !plan.upserts.isEmpty || !plan.removals.isEmpty
     if hasMoved { return .again }
+    if uploads.isBusy || !arriving.isEmpty { return .uploading }
+    isLeftWithSnapshots = try local { () throws(Errno) in try areSnapshotsCurrent(left) }
     let isFull =
       !(beyondQuota.isEmpty && deniedRoom.isEmpty) && !isWriting && claimed.isEmpty
       && packageWake == nil && transfers.errors().isEmpty
@@ -153,6 +193,8 @@ extension ContainerSync {
     var changes: [ItemID: Timestamp] = [:]
     var numbers: Set<InodeNumber> = []
     let coordinator = coordinator
+    // Read once, and only if a new file is open for writing.
+    var locks: FileLocks??
     let found = try coordinator.catalog.differences(of: only) {
       coordinator.isOpenForWriting($0)
     }
@@ -161,12 +203,28 @@ extension ContainerSync {
       if let local = item.local {
         if local.stamp != nil { changes[id] = local.inode.changed }
         numbers.insert(local.inode.number)
+        var mayBeAnnounced = false
+        if item.isOpenForWriting, item.base == nil {
+          let known: FileLocks?
+          if let read = locks { known = read } else { known = coordinator.fileLocks }
+          locks = .some(known)
+          mayBeAnnounced = mayAnnounce(local.inode.number, known)
+        }
         trees.local = LocalSide(
           record: local.record, size: local.inode.size,
-          edited: local.isEdited ? edited(local) : nil,
+          edited: try edited(local, item.remote),
           stamp: local.stamp,
           isBusy: item.isOpenForWriting
-            || (damaged[id] != nil && damaged[id] == item.remote?.content?.id))
+            || (damaged[id] != nil && damaged[id] == item.remote?.content?.id)
+            || isArriving(id, item.remote?.content?.id),
+          mayBeAnnounced: mayBeAnnounced)
+        // What else changed of it elsewhere is merged with the file as it is when it is closed.
+        if item.isOpenForWriting, let snapshot = snapshots[id], item.base == item.remote {
+          trees.local?.show(snapshot)
+        }
+        if item.remote == nil, item.base != nil, local.isEdited || local.record.kind == .directory {
+          trees.removed = try coordinator.catalog.removedItem(id)?.record
+        }
       }
       result[id] = trees
     }
@@ -175,12 +233,27 @@ extension ContainerSync {
     return (result, changes)
   }
 
-  private func edited(_ item: LocalItem) -> EditedContent {
+  /// Nil for a content that the log knows as it is.
+  private func edited(_ item: LocalItem, _ remote: ItemRecord?) throws(Errno) -> EditedContent? {
+    guard item.isEdited else {
+      guard item.inode.kind == .file, item.inode.content == .remote,
+        remote?.content?.id != item.inode.version, let kept = try keptContent(item)
+      else { return nil }
+      staged[item.inode.item] = kept
+      return EditedContent(version: kept.version, manifest: kept.manifest)
+    }
+    // Before what was announced while it was open: the log has this version.
+    if let known = committedSnapshots[item.inode.item], known.isStill(item.inode) {
+      staged[item.inode.item] = known
+      return EditedContent(version: known.version, manifest: known.manifest)
+    }
     if let known = staged[item.inode.item], known.isStill(item.inode) {
       return EditedContent(version: known.version, manifest: known.manifest)
     }
-    let announced = StagedContent(
-      version: .random(), inode: item.inode, manifest: item.inode.size == 0 ? .empty : nil)
+    let announced =
+      try keptContent(item)
+      ?? StagedContent(
+        version: .random(), inode: item.inode, manifest: item.inode.size == 0 ? .empty : nil)
     staged[item.inode.item] = announced
     return EditedContent(version: announced.version, manifest: announced.manifest)
   }
@@ -212,6 +285,7 @@ extension ContainerSync {
         isOpen: { coordinator.isOpen($0) },
         isOpenForWriting: { coordinator.isOpenForWriting($0) })
       FaultPoint.reach("sync.applied")
+      hasMoved = true
       for item in replacements.keys { stagings[item] = nil }
       for case .upsert(let record, let content, _) in operations where content != .keep {
         if let link = record.links.first { turns.received(link, at: monotonicNanoseconds()) }
@@ -282,10 +356,10 @@ extension ContainerSync {
       }
       guard try local({ () throws(Errno) in try catalog.losses() }) == losses else { return false }
       FaultPoint.reach("sync.announcing")
-      let committed = try await remotely { () throws(RemoteError) in
-        try await remote.commit(changes, after: position, from: origin)
+      guard let committed = try await put(changes, after: position, to: remote) else {
+        isRefused = true
+        return false
       }
-      guard let committed else { return false }
       newPosition = committed
     }
     FaultPoint.reach("sync.committed")
@@ -294,7 +368,9 @@ extension ContainerSync {
     for (id, version) in plan.versions {
       // What is being written again is an edit of that version by the time it is closed. It stays marked:
       // were it not, and never written to before a crash, nothing would ever make it a version.
-      guard let content = staged[id], !isBeingWritten(id) else {
+      guard let content = staged[id], snapshots[id]?.version != version,
+        !isBeingWritten(id)
+      else {
         settled[id] = nil
         continue
       }
@@ -327,10 +403,19 @@ extension ContainerSync {
       }
     }
     unannounced = []
+    supplied += versions.count
     for record in plan.upserts where plan.versions[record.id] != nil {
       if let link = record.links.first { turns.sent(link, at: monotonicNanoseconds()) }
     }
-    for id in plan.versions.keys { staged[id] = nil }
+    for (id, version) in plan.versions {
+      if let snapshot = snapshots[id], snapshot.version == version {
+        committedSnapshots[id] = snapshot
+        snapshots[id] = nil
+      } else {
+        staged[id] = nil
+        if versions[id] != nil { committedSnapshots[id] = nil }
+      }
+    }
     return true
   }
 
@@ -353,7 +438,9 @@ extension ContainerSync {
   }
 
   /// A failure of this device's own disk stops the cycle like one of the backend, and says so.
-  func local<Result>(_ body: () throws(Errno) -> Result) throws(CycleFailure) -> Result {
+  nonisolated func local<Result>(_ body: () throws(Errno) -> Result) throws(CycleFailure)
+    -> Result
+  {
     do throws(Errno) {
       return try body()
     } catch {

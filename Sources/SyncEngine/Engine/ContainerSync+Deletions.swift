@@ -46,7 +46,7 @@ extension ContainerSync {
     let removals = try local { () throws(Errno) in try lost(plan) }
     let items =
       removals.isEmpty
-      ? 0 : try local { () throws(Errno) in try coordinator.catalog.loggedItemCount() }
+      ? 0 : try local { () throws(Errno) in try coordinator.catalog.loggedLeafCount() }
     switch settings.deletions.verdict(on: removals, after: record, items: items, now: now) {
     case .goOn(let after):
       return JudgedDeletions(before: record, after: after)
@@ -55,12 +55,41 @@ extension ContainerSync {
         record.isHeld = true
         try setDeletions(record)
       }
-      throw .held(
-        """
-        sync of \(coordinator.container) is paused: \(removed) of its \(items) items were removed \
-        here and would go from every device; let them go with `ubiquityfs sync \
-        --confirm-deletions`, or have them back here with `ubiquityfs sync --restore-deletions`
-        """)
+      throw .held(heldText(removed, of: items))
+    }
+  }
+
+  private func heldText(_ removed: Int, of items: Int) -> String {
+    """
+    sync of \(coordinator.container) is paused: \(removed) of its \(items) items were removed \
+    here and would go from every device; let them go with `ubiquityfs sync \
+    --confirm-deletions`, or have them back here with `ubiquityfs sync --restore-deletions`
+    """
+  }
+
+  /// What the user is to be told if the next cycle will ask about the removals that are there now.
+  package func heldDeletions() throws(SyncFailure) -> String? {
+    do throws(CycleFailure) {
+      let catalog = coordinator.catalog
+      var plan = Plan()
+      for id in try local({ () throws(Errno) in try catalog.differing() }) {
+        let isRemoved = try local { () throws(Errno) in
+          guard try catalog.local(id) == nil, try catalog.remote(id) != nil else { return false }
+          return try catalog.base(id) != nil
+        }
+        guard isRemoved else { continue }
+        plan.removals.append(id)
+        plan.settled[id] = try local { () throws(Errno) in try catalog.dirtyStamp(id) }
+      }
+      let record = try deletions()
+      let removals = try local { () throws(Errno) in try lost(plan) }
+      let items = try local { () throws(Errno) in try catalog.loggedLeafCount() }
+      switch settings.deletions.verdict(on: removals, after: record, items: items, now: now) {
+      case .goOn: return nil
+      case .hold(let removed, let items): return heldText(removed, of: items)
+      }
+    } catch {
+      throw error.asSyncFailure
     }
   }
 
@@ -71,6 +100,10 @@ extension ContainerSync {
     // What is kept in a version of its package nobody removed.
     for id in plan.removals where !plan.archived.contains(id) {
       guard let record = try items.lost(id) else { continue }
+      if record.kind == .directory {
+        if emptied.contains(id) { continue }
+        if try !coordinator.catalog.remoteChildren(of: id).isEmpty { continue }
+      }
       result.append(
         DeletionGuard.Removal(stamp: plan.settled[id] ?? 0, created: record.created))
     }
@@ -95,13 +128,54 @@ extension ContainerSync {
       plan.settled[id] = try local { () throws(Errno) in try catalog.dirtyStamp(id) }
     }
     let counted = try local { () throws(Errno) in try lost(plan) }
-    let items = try local { () throws(Errno) in try catalog.loggedItemCount() }
+    let items = try local { () throws(Errno) in try catalog.loggedLeafCount() }
     let unasking = DeletionGuard(share: 1)
     if !counted.isEmpty,
       case .goOn(let after) = unasking.verdict(on: counted, after: record, items: items, now: now)
     {
       try setDeletions(after)
     }
+  }
+
+  /// How many items the log has, if all that is gone here now may go from it without asking and
+  /// nothing
+  /// is to be brought back. Nil: the plan of all of it decides.
+  func itemsIfAllMayGo() throws(CycleFailure) -> Int? {
+    let record = try deletions()
+    guard record.restoring == 0 else { return nil }
+    let catalog = coordinator.catalog
+    var plan = Plan()
+    let limit = 10_000
+    while true {
+      let last = plan.removals.last
+      let page = try local { () throws(Errno) in
+        try catalog.removedHere(after: last, limit: limit)
+      }
+      for (item, stamp) in page {
+        plan.removals.append(item)
+        plan.settled[item] = stamp
+      }
+      if page.count < limit { break }
+    }
+    guard !plan.removals.isEmpty else { return nil }
+    let removals = try local { () throws(Errno) in try lost(plan) }
+    let items = try local { () throws(Errno) in try catalog.loggedLeafCount() }
+    guard
+      case .goOn = settings.deletions.verdict(
+        on: removals, after: record, items: items, now: now)
+    else { return nil }
+    return items
+  }
+
+  /// A batch of removals that were judged all together. They count all the same.
+  func judgeBatch(_ plan: Plan, of items: Int) throws(CycleFailure) -> JudgedDeletions {
+    let record = try deletions()
+    let removals = try local { () throws(Errno) in try lost(plan) }
+    let unasking = DeletionGuard(share: 1)
+    guard
+      case .goOn(let after) = unasking.verdict(on: removals, after: record, items: items, now: now)
+    else { return JudgedDeletions(before: record, after: record) }
+    return JudgedDeletions(before: record, after: after)
   }
 
   /// They are in the log. A word of the user that came meanwhile stands.
@@ -115,6 +189,7 @@ extension ContainerSync {
 
   /// Nothing is left to remove: it was put back by hand.
   func deletionsEnded() throws(CycleFailure) {
+    emptied = []
     var record = try deletions()
     guard record.isHeld || record.restoring != 0 else { return }
     record.isHeld = false

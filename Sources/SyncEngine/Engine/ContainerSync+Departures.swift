@@ -1,10 +1,10 @@
 internal import Catalog
 internal import Coordination
 internal import Logging
-internal import Model
+package import Model
 internal import Platform
 internal import RemoteStore
-internal import SystemPackage
+package import SystemPackage
 
 /// Very many items that were made or changed here: planned and sent part by part, since the three trees
 /// of all of them at once take more memory than everything else.
@@ -15,15 +15,26 @@ extension ContainerSync {
   /// A part whose content does not all go, since programs write to it, is left after so many rounds.
   private static let rounds = 8
 
-  /// Sends what can go in parts. True: something went, so look again.
-  func sendDepartures(to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
+  /// How long a part waits for its small files. Commits of many at once are cheaper.
+  private static let longWait = Duration.seconds(2)
+
+  enum Departures {
+    case nothing
+    /// Something went, so look again.
+    case moved
+    /// What is left is being uploaded.
+    case uploading
+  }
+
+  /// Sends what can go in parts.
+  func sendDepartures(to remote: RemoteContainer) async throws(CycleFailure) -> Departures {
     let catalog = coordinator.catalog
     guard !coordinator.claims.concerns(coordinator.container),
       try local({ () throws(Errno) in try catalog.isDirtyInMore(than: settings.manyItems.departures)
       }),
       // What is new may stand for what was removed, and goes with it.
       try !local({ () throws(Errno) in try catalog.hasRemovals() })
-    else { return false }
+    else { return .nothing }
     let part = settings.manyItems.departurePart
     var hasMoved = false
     // All names before any content.
@@ -34,9 +45,9 @@ extension ContainerSync {
       }
       start = next
       switch try await sendPart(items, to: remote, withContent: false) {
-      case .overtaken: return true
+      case .overtaken: return .moved
       case .moved: hasMoved = true
-      case .nothing: break
+      case .uploading, .nothing: break
       }
     }
     let files = try local { () throws(Errno) in
@@ -48,17 +59,20 @@ extension ContainerSync {
       let some = Array(files[first..<min(first + part, files.count)])
       for _ in 0..<Self.rounds {
         let outcome = try await sendPart(some, to: remote, withContent: true)
-        if outcome == .overtaken { return true }
+        if outcome == .overtaken { return .moved }
+        if outcome == .uploading { return hasMoved || hasSent ? .moved : .uploading }
         guard outcome == .moved else { break }
         hasSent = true
       }
     }
-    return hasMoved || hasSent
+    if hasMoved || hasSent { return .moved }
+    return uploads.isBusy ? .uploading : .nothing
   }
 
   private enum Outcome {
     case nothing
     case moved
+    case uploading
     /// The log or something here is not what was planned for.
     case overtaken
   }
@@ -77,7 +91,9 @@ extension ContainerSync {
       var independence = Independence(
         view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: trees)
       var chosen: [ItemID: ItemTrees] = [:]
-      for (id, item) in trees where try independence.isIndependent(id) { chosen[id] = item }
+      for (id, item) in trees where !deniedRoom.contains(id) {
+        if try independence.isIndependent(id) { chosen[id] = item }
+      }
       guard !chosen.isEmpty else { return nil }
       let planner = Planner(
         device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
@@ -97,8 +113,12 @@ extension ContainerSync {
       guard try await commit(plan, to: remote, after: position) else { return .overtaken }
       outcome = .moved
     }
-    if withContent, !plan.uploads.isEmpty, try await upload(plan.uploads, to: remote) {
-      outcome = .moved
+    if withContent, !plan.uploads.isEmpty {
+      switch try await upload(plan.uploads, to: remote, waiting: Self.longWait) {
+      case .staged: outcome = .moved
+      case .underWay: if outcome == .nothing { outcome = .uploading }
+      case .nothing: break
+      }
     }
     await Task.yield()
     return outcome
@@ -109,25 +129,33 @@ extension ContainerSync {
 /// that nobody changed elsewhere, and that are in no package; whose directories are in the log or go
 /// there with them; and whose names nothing in the log has. Of a directory that was moved the plan has
 /// to see where all others are.
-struct Independence<View: TreeView> {
+package struct Independence<View: TreeView> {
   private let view: View
   private let items: [ItemID: ItemTrees]
   private var finder: PackageFinder<View>
   private var answers: [ItemID: Bool] = [:]
 
-  init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
+  package init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
     self.view = view
     self.items = items
     finder = PackageFinder(view: view, types: types, items: items)
   }
 
-  mutating func isIndependent(_ id: ItemID) throws(Errno) -> Bool {
-    if let answer = answers[id] { return answer }
-    // So that a cycle ends.
-    answers[id] = false
-    let answer = try decide(id)
-    answers[id] = answer
-    return answer
+  /// Directories are decided on before what is in them, without recursion: trees may be deep.
+  package mutating func isIndependent(_ id: ItemID) throws(Errno) -> Bool {
+    var pending = [id]
+    var begun: Set<ItemID> = []
+    while let next = pending.last {
+      if answers[next] == nil, begun.insert(next).inserted {
+        let above = items[next]?.local?.record.links.map(\.parent) ?? []
+        pending += above.filter { items[$0] != nil && answers[$0] == nil && !begun.contains($0) }
+        // Its directories come first; this one comes again after them.
+        if pending.last != next { continue }
+      }
+      pending.removeLast()
+      if answers[next] == nil { answers[next] = try decide(next) }
+    }
+    return answers[id] ?? false
   }
 
   private mutating func decide(_ id: ItemID) throws(Errno) -> Bool {
@@ -160,8 +188,9 @@ struct Independence<View: TreeView> {
   /// Whether a directory is, or is about to be, in the log and here.
   private mutating func holds(_ directory: ItemID) throws(Errno) -> Bool {
     if directory == .root { return true }
-    if items[directory] != nil { return try isIndependent(directory) }
     if let answer = answers[directory] { return answer }
+    // It is being decided on itself: a directory within itself.
+    if items[directory] != nil { return false }
     let here = try view.localRecord(directory)
     let there = try view.remoteRecord(directory)
     let answer = here?.kind == .directory && there?.kind == .directory

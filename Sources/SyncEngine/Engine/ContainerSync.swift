@@ -22,25 +22,50 @@ package actor ContainerSync {
   nonisolated let settings: SyncSettings
   nonisolated let logger: Logger
   nonisolated let signals: SyncSignals
-  nonisolated let transfers = TransferBoard()
+  nonisolated let health = StoreHealth()
+  nonisolated let transfers: TransferBoard
+  /// Uploads that go on beside the cycles.
+  nonisolated let uploads: UploadQueue
   nonisolated let claims: EngineClaims
   nonisolated let allotment: Allotment
 
   var policy: ContentPolicy
   /// Edited contents that are announced or up, and not yet in the log.
   var staged: [ItemID: StagedContent] = [:]
+  /// Contents of files that programs have open, copied and uploaded: those that are not in the log
+  /// yet,
+  /// and those that are.
+  var snapshots: [ItemID: StagedContent] = [:]
+  var committedSnapshots: [ItemID: StagedContent] = [:]
+  nonisolated let quiet: QuietFiles
+  /// The last cycle left nothing but open files of which the log has the content.
+  var isLeftWithSnapshots = false
   /// Chunks that are durable in the backend and that no segment has told of yet.
   var unannounced: [ChunkLocation] = []
   /// Whether what a former run of the daemon sent is among them.
   var hasResumed = false
+  /// The cursor of a device that read another log than the one that is shown here.
+  var foreignHead: DeviceCursor?
+  /// Whether the log stands on a recovery; nil before the catalog was asked.
+  var isRecovered: Bool?
+  /// Contents that were uploaded again since the last recovery.
+  var supplied = 0
   /// Names that items have which do not sync; of one cycle.
   var reserved: Set<Link> = []
   /// Newer contents that are here whole and wait to be switched to.
   var stagings: [ItemID: Staging] = [:]
+  /// Newer contents of large local files that are downloaded beside the cycles.
+  var arriving: [ItemID: ArrivingContent] = [:]
+  /// Those that wait for one of these to end.
+  var arrivingLater: [ItemID: VersionID] = [:]
+  /// The failure that ended one of them, for the next round.
+  var arrivalFailures: [ArrivalFailure] = []
   /// Versions that are damaged in the backend: left alone until they change or someone asks again.
   var damaged: [ItemID: VersionID] = [:]
   /// What the catalog has of it, once it was asked.
   var knownDeletions: DeletionRecord?
+  /// Directories that were emptied by removals that are in the log already.
+  var emptied: Set<ItemID> = []
   var turns = TurnTaking()
   /// Who wrote last to what is in the log and not applied yet, for events; there while somebody listens.
   var writers: [ItemID: Model.DeviceID] = [:]
@@ -56,9 +81,14 @@ package actor ContainerSync {
   var beyondQuota: [ItemID: BeyondQuota] = [:]
   /// What else has none; of one cycle.
   var deniedRoom: Set<ItemID> = []
+  /// Those of them that are told to the user, with their sizes; of one cycle.
+  var deniedFiles: [ItemID: BeyondQuota] = [:]
   /// How many calls wait for everything to be sent: for them programs need not pause.
   var hurrying = 0
   var cycle: Task<CycleResult, Never>?
+  /// Of one round: something was applied or uploaded; the store did not take a segment.
+  var hasMoved = false
+  var isRefused = false
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
   /// What kept the last cycle from finishing, for `status`.
@@ -76,10 +106,31 @@ package actor ContainerSync {
     self.policy = policy
     self.settings = settings
     self.logger = logger
-    self.signals = SyncSignals()
-    self.claims = EngineClaims(
+    let (signals, transfers) = (SyncSignals(), TransferBoard())
+    self.signals = signals
+    self.transfers = transfers
+    let claims = EngineClaims(
       coordinator.claims, name: "the sync of \(coordinator.container)")
-    self.fetcher = ContentFetcher(coordinator: coordinator, remote: link)
+    self.claims = claims
+    let quiet = QuietFiles(
+      coordinator: coordinator, claims: claims, quiet: settings.snapshotQuiet)
+    self.quiet = quiet
+    self.uploads = UploadQueue(
+      coordinator: coordinator, transfers: transfers, quiet: quiet,
+      failed: { inode, text in
+        if transfers.upload(inode.number)?.lastError != text {
+          logger.error("upload of item \(inode.number): \(text)")
+        }
+      }, wake: { signals.look() })
+    self.fetcher = ContentFetcher(
+      coordinator: coordinator, remote: link, unsent: settings.unsent,
+      noteUnsent: { number in
+        logger.notice(
+          """
+          a program waits for the content of item \(number): the device that saved it has not \
+          uploaded it yet
+          """)
+      })
   }
 
   // MARK: Life
@@ -98,14 +149,21 @@ package actor ContainerSync {
     coordinator.setFetcher(fetcher)
     coordinator.setVersionFetcher(fetcher)
     coordinator.setTransferReporter(self)
+    coordinator.setStoreConfirmer(self)
     link.setCatchUp { [weak self] in _ = await self?.runCycle(freshly: true) }
     coordinator.catalog.setChangeObserver { signals.changedHere() }
     coordinator.setWriterClosedObserver { signals.changedHere() }
+    if let reason = resumeEnd() {
+      lastError = reason
+      return
+    }
     tasks = [
       Task { await self.watchSignals() },
       Task { await self.watchNews() },
       Task { await self.poll() },
       Task { await self.compactNowAndThen() },
+      Task { await self.compareHeadsNowAndThen() },
+      Task { await self.watchOpenFiles() },
     ]
     signals.look()
   }
@@ -118,7 +176,11 @@ package actor ContainerSync {
     for task in tasks { task.cancel() }
     signals.finish()
     cycle?.cancel()
+    await uploads.stop()
     _ = await cycle?.value
+    let arrivals = arriving.values.map(\.task)
+    for task in arrivals { task.cancel() }
+    for task in arrivals { await task.value }
     for task in tasks { await task.value }
     claims.end()
     allotment.closed(coordinator.container)
@@ -127,13 +189,14 @@ package actor ContainerSync {
     coordinator.setFetcher(nil)
     coordinator.setVersionFetcher(nil)
     coordinator.setTransferReporter(nil)
+    coordinator.setStoreConfirmer(nil)
     coordinator.setAllotted(nil)
   }
 
   /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the last
   /// cycle.
   package nonisolated var canSend: Bool {
-    link.isReachable && !link.isMetered && transfers.stoppedBy == nil
+    link.isReachable && !link.isMetered && transfers.stoppedBy == nil && condition.isNormal
   }
 
   /// Looks at both sides now, without waiting for it.
@@ -143,8 +206,13 @@ package actor ContainerSync {
   package func sendNow() async {
     hurrying += 1
     defer { hurrying -= 1 }
-    _ = await runCycle(freshly: true)
+    while case .uploading = await runCycle(freshly: true) {
+      await uploads.waitForEnd(atMost: Self.uploadLook)
+    }
   }
+
+  /// Who waits for uploads looks at both sides this often meanwhile.
+  private static let uploadLook = Duration.seconds(10)
 
   /// Bytes cost money from now on, or do not any more.
   package nonisolated func meteredChanged() {
@@ -154,7 +222,10 @@ package actor ContainerSync {
 
   /// A cycle that sends what nobody asked for ends; what of it is up stays up.
   private func lookAnew() {
-    if link.isMetered, hurrying == 0 { cycle?.cancel() }
+    if link.isMetered, hurrying == 0 {
+      cycle?.cancel()
+      uploads.cancelAll()
+    }
     signals.look()
   }
 
@@ -191,14 +262,26 @@ package actor ContainerSync {
       case .waiting:
         // What waits for a close comes by waiting; what cannot be read does not.
         if let error = transfers.errors().first { throw .failed(error) }
+        if isLeftWithSnapshots {
+          await kernelKnows()
+          return
+        }
+      case .uploading:
+        if let error = transfers.errors().first { throw .failed(error) }
+        let left = deadline.map { $0 - ContinuousClock.now } ?? Self.uploadLook
+        if left > .zero { await uploads.waitForEnd(atMost: min(left, Self.uploadLook)) }
+        // Downloads wake nobody here.
+        pause = arriving.isEmpty ? .zero : .milliseconds(100)
       case .failed(let failure): throw failure
       }
       if let deadline, ContinuousClock.now >= deadline {
-        throw .timedOut(
-          "not everything is in sync yet; see what is pending with: ubiquityfs status")
+        throw .timedOut(Self.lateText(openFiles()))
       }
-      try? await Task.sleep(for: pause)
-      pause = min(pause * 2, .seconds(1))
+      if pause > .zero {
+        let left = deadline.map { $0 - ContinuousClock.now } ?? pause
+        try? await Task.sleep(for: max(.zero, min(pause, left)))
+      }
+      pause = min(max(pause * 2, .milliseconds(20)), .seconds(1))
       if Task.isCancelled { throw .stopped }
     }
   }
@@ -222,7 +305,8 @@ package actor ContainerSync {
       conflicts: (try? catalog.conflictCount()) ?? 0,
       errors: [lastError].compactMap(\.self) + transfers.errors()
         + [transfers.quotaLine].compactMap(\.self) + pausedTurns(),
-      transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number })
+      transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number },
+      openFiles: openFiles())
   }
 
   private func pausedTurns() -> [String] {
@@ -239,6 +323,8 @@ package actor ContainerSync {
     case settled
     /// Something waits for a program to close a file.
     case waiting
+    /// All that is left is being uploaded, or waits for that: each upload's end wakes the engine.
+    case uploading
     /// All that is left has no room in the account: it waits until something changes. The text says so.
     case full(String)
     case failed(SyncFailure)
@@ -263,10 +349,12 @@ package actor ContainerSync {
   private func performCycle() async -> CycleResult {
     do throws(SyncFailure) {
       try link.check()
+      // Looking again and again would load the store and end nothing; a user who asks is answered.
+      if hurrying == 0, health.rest != nil, let storeProblem { throw .failed(storeProblem) }
       fetcher.startBacklog()
       let result = try await synchronize()
       switch result {
-      case .settled, .full: if !link.isMetered { fetchMissed() }
+      case .settled, .full, .uploading: if !link.isMetered { fetchMissed() }
       case .waiting, .failed: break
       }
       lastError = nil
@@ -274,6 +362,7 @@ package actor ContainerSync {
     } catch {
       // Others wait for what it may not need for long.
       claims.release(claims.held)
+      if error.isOfTheNetwork { health.forget() }
       if error != .offline, error != .stopped {
         if lastError != error.description, !error.isOfTheNetwork { logger.error("sync: \(error)") }
         lastError = error.description
@@ -286,8 +375,12 @@ package actor ContainerSync {
 
   private func watchSignals() async {
     var retry: Duration = .seconds(1)
+    var notBefore: ContinuousClock.Instant?
     for await signal in signals.stream {
       if signal == .changedHere { await waitForQuiet() }
+      // A cycle that fails may itself cause news, and changes here do not mend it.
+      if let notBefore { try? await Task.sleep(until: notBefore, clock: .continuous) }
+      notBefore = nil
       guard !Task.isCancelled else { return }
       switch await runCycle(freshly: true) {
       case .settled, .full:
@@ -296,19 +389,28 @@ package actor ContainerSync {
         // Its close tells us; this is for what closes without telling, such as a mapping.
         signals.lookLater(
           after: min(packageWake ?? restPause, restPause))
+      case .uploading:
+        signals.lookLater(after: min(packageWake ?? restPause, restPause))
       case .failed(.offline), .failed(.unreachable), .failed(.stopped):
         // News tell when it is over.
         break
+      case .failed(.deleted): return
       case .failed(.held):
         // The user's word, a change here and one elsewhere each wake it; trying again does nothing.
         retry = .seconds(1)
+      case .failed where health.rest != nil:
+        signals.lookLater(after: (health.rest ?? .zero) + .milliseconds(Int.random(in: 0...500)))
       case .failed:
         // Devices that lost the backend together do not come back to it together.
         signals.lookLater(after: retry * Double.random(in: 0.5...1.5))
+        notBefore = .now + min(retry, Self.longestDeafness) * Double.random(in: 0.5...1)
         retry = min(retry * 2, .seconds(60))
       }
     }
   }
+
+  /// So long after a failed cycle neither news nor changes here begin another one.
+  private static let longestDeafness = Duration.seconds(5)
 
   /// Waits until programs pause, for as long as they have been at it: a single save goes up at once, and
   /// a copy in one piece and not in fifty.
@@ -323,13 +425,19 @@ package actor ContainerSync {
     }
   }
 
+  /// Nothing of the store is of interest any more.
+  func stopWatching() { for task in tasks { task.cancel() } }
+
   private func watchNews() async {
     var wait: Duration = .seconds(1)
     while !Task.isCancelled {
       do throws(RemoteError) {
         let remote = try await link.container()
         wait = .seconds(1)
-        for await _ in remote.news() { signals.look() }
+        for await _ in remote.news() {
+          health.hearNews()
+          signals.look()
+        }
       } catch {
         logger.debug("no news from the backend: \(error)")
       }

@@ -7,9 +7,15 @@ enum CycleFailure: Error {
   case remote(RemoteError)
   /// Of this device; the text says what happened.
   case local(String)
+  /// The store is not what this device has read there; the text says what happened and what to do.
+  case unsound(String)
   /// A mass deletion waits for the user; the text says what to do.
   case held(String)
   case cancelled
+  /// The container was deleted on another device; the text says so.
+  case deleted(String)
+  /// The store does not take a segment, and shows no other in its place.
+  case refused
 
   var asSyncFailure: SyncFailure {
     switch self {
@@ -17,8 +23,13 @@ enum CycleFailure: Error {
     case .remote(.store(.unreachable(let reason))): .unreachable(reason)
     case .remote(.cancelled), .cancelled: .stopped
     case .remote(let error): .failed(error.description)
-    case .local(let text): .failed(text)
+    case .local(let text), .unsound(let text): .failed(text)
     case .held(let text): .held(text)
+    case .deleted(let text): .deleted(text)
+    case .refused:
+      .failed(
+        "the backend does not keep what this device puts into the log, and shows nothing in its "
+          + "place; check it with: ubiquityfs store verify")
     }
   }
 }
@@ -30,6 +41,7 @@ extension FetchFailure {
     case .store(.unreachable(let reason)): self = .unreachable(reason)
     case .store(.unavailable), .store(.busy): self = .stalled
     case .store(.notFound): self = .notFound
+    case .store(.notPermitted(let reason)): self = .refused(reason)
     case .packMissing: self = .missing(error.description)
     case .cancelled, .store(.cancelled): self = .cancelled
     default: self = .damaged(error.description)

@@ -3,10 +3,12 @@ package import Model
 
 /// Whether this device may remove what it is about to remove from all others, or asks first.
 ///
-/// Pure. It asks when the removals are more than `least` and more than `share` of the container,
+/// Pure. It asks when the removals are more than `least` and at least `share` of the container,
 /// either in one plan, or within an hour from the first of them: the removal of a large tree takes
 /// longer than a cycle. Within the hour only those count that were there when it began; else a
 /// program that makes and removes a small file all day would have to ask in a small container.
+///
+/// Directories that hold something are not counted: half of the files is half of the container.
 ///
 /// Other devices' removals are theirs to ask about.
 package struct DeletionGuard: Sendable, Hashable {
@@ -63,7 +65,7 @@ package struct DeletionGuard: Sendable, Hashable {
   }
 
   private func isMass(_ removed: Int, of items: Int) -> Bool {
-    share < 1 && removed > least && Double(removed) > share * Double(items)
+    share < 1 && removed > least && Double(removed) >= share * Double(items)
   }
 }
 

@@ -40,6 +40,8 @@ package final class RemoteLink: RemoteContent, Sendable {
   private let weather: LinkWeather
   private let known = Lock<RemoteContainer?>(nil)
   private let reader = Lock<(@Sendable () async -> Void)?>(nil)
+  /// Why nothing is asked of the store any more.
+  private let reasonOfEnd = Lock<String?>(nil)
 
   package init(_ weather: LinkWeather, connect: @escaping Connect) {
     self.weather = weather
@@ -52,13 +54,26 @@ package final class RemoteLink: RemoteContent, Sendable {
     self.init(LinkWeather(isOffline: isOffline), connect: connect)
   }
 
+  /// The container was deleted: from here on nothing is asked of the store. False: it had ended
+  /// before.
+  func end(because reason: String) -> Bool {
+    reasonOfEnd.withLock { known in
+      defer { known = reason }
+      return known == nil
+    }
+  }
+
+  var isEnded: Bool { reasonOfEnd.withLock { $0 != nil } }
+
   package var obstacle: FetchFailure? {
+    if let reason = reasonOfEnd.withLock({ $0 }) { return .containerDeleted(reason) }
     if weather.isOffline() { return .offline }
     return weather.outage().map(FetchFailure.unreachable)
   }
 
   /// The same for who syncs.
   func check() throws(SyncFailure) {
+    if let reason = reasonOfEnd.withLock({ $0 }) { throw .deleted(reason) }
     if weather.isOffline() { throw .offline }
     if let reason = weather.outage() { throw .unreachable(reason) }
   }

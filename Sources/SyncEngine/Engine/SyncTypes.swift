@@ -1,4 +1,5 @@
 package import Catalog
+package import Coordination
 internal import Model
 
 /// Whether content comes when it is opened or as soon as it is known. Source: CONTRACT, mount
@@ -40,11 +41,25 @@ package struct SyncSettings: Sendable {
   /// How much is removed from other devices without asking.
   package var deletions: DeletionGuard
 
+  /// A newer content of a local file that is longer is downloaded beside the cycles: nothing waits
+  /// for it
+  /// but its file.
+  package var longReplacement: UInt64 = 8 << 20
+
+  /// How long nothing must have written to a file that a program keeps open before it is uploaded
+  /// as it
+  /// is; nil: never.
+  package var snapshotQuiet: Duration? = .seconds(300)
+
   /// How many days what was removed can be brought back.
   package var keepRemovedDays: Int
   /// When the log is compacted.
   package var compaction: CompactionPolicy
   package var manyItems = ManyItems()
+  /// How often devices tell each other how far they have read, while something happens.
+  package var headExchange: Duration = .seconds(900)
+  /// How long a reader waits for content that its device has not uploaded.
+  package var unsent = UnsentContent()
 
   package init(
     debounce: Duration = .milliseconds(400), longestWait: Duration = .seconds(3),
@@ -72,6 +87,20 @@ package struct Transfer: Sendable, Hashable {
   package let total: UInt64
 }
 
+/// A changed file whose content is not uploaded since programs have it open for writing.
+package struct OpenFileWait: Sendable, Hashable {
+  package let number: InodeNumber
+  /// From the container's top.
+  package let path: String
+  package let programs: [OpeningProgram]
+
+  /// For messages.
+  package var text: String {
+    let names = programs.map { "\($0.name) (process \($0.process))" }.joined(separator: ", ")
+    return "\"\(path)\", open for writing in \(names.isEmpty ? "some program" : names)"
+  }
+}
+
 /// What a container's synchronisation is doing.
 package struct SyncStatus: Sendable, Hashable {
   package var pendingUploads: Int
@@ -80,11 +109,14 @@ package struct SyncStatus: Sendable, Hashable {
   package var errors: [String]
   /// Under way now, in the order of their numbers.
   package var transfers: [Transfer]
+  /// Changed files that wait for programs to close them; of many the first.
+  package var openFiles: [OpenFileWait]
 
   package init(
     pendingUploads: Int, pendingDownloads: Int, conflicts: Int, errors: [String],
-    transfers: [Transfer]
+    transfers: [Transfer], openFiles: [OpenFileWait] = []
   ) {
+    self.openFiles = openFiles
     self.pendingUploads = pendingUploads
     self.pendingDownloads = pendingDownloads
     self.conflicts = conflicts
@@ -102,6 +134,8 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
   case failed(String)
   /// The user is to decide about a mass deletion; the text says how.
   case held(String)
+  /// The container was deleted on another device; the text says so.
+  case deleted(String)
   case stopped
 
   /// It is said elsewhere, once, and ends by itself or by the user.
@@ -117,7 +151,7 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
     case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .timedOut(let what): "timed out: \(what)"
-    case .failed(let text), .held(let text): text
+    case .failed(let text), .held(let text), .deleted(let text): text
     case .stopped: "the container is being closed"
     }
   }

@@ -101,7 +101,7 @@ extension ContainerSync {
     }
   }
 
-  private func items(
+  func items(
     of version: ContentVersion, in root: ItemID, _ remote: RemoteContainer
   ) async throws -> [ItemRecord] {
     guard let manifest = version.manifest else { throw VersionFailure.notFound }

@@ -15,11 +15,30 @@ struct PackageFinder<View: TreeView> {
   /// What is planned is asked here: these are the trees as they were at one moment.
   private let items: [ItemID: ItemTrees]
   private var known: [Side: [ItemID: ItemID?]] = [.local: [:], .remote: [:]]
+  private let places: LocalPlaces
 
   init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
     self.view = view
     self.types = types
     self.items = items
+    places = LocalPlaces(items)
+  }
+
+  /// The planned items by the directories that they are in here; found out when first asked for.
+  private final class LocalPlaces {
+    private let items: [ItemID: ItemTrees]
+
+    init(_ items: [ItemID: ItemTrees]) { self.items = items }
+
+    lazy var inside: [ItemID: Set<ItemID>] = {
+      var result: [ItemID: Set<ItemID>] = [:]
+      for (id, trees) in items {
+        for link in trees.local?.record.links ?? [] {
+          result[link.parent, default: []].insert(id)
+        }
+      }
+      return result
+    }()
   }
 
   func record(_ id: ItemID, _ side: Side) throws(Errno) -> ItemRecord? {
@@ -126,11 +145,7 @@ extension PackageFinder {
 
   /// As the trees were looked at: what was moved or removed since is where it was then.
   private func localChildren(of directory: ItemID) throws(Errno) -> [ItemID] {
-    var result = Set(try view.localChildren(of: directory)).filter { items[$0] == nil }
-    for (id, trees) in items
-    where trees.local?.record.links.contains(where: { $0.parent == directory }) == true {
-      result.insert(id)
-    }
-    return result.sorted()
+    let others = Set(try view.localChildren(of: directory)).filter { items[$0] == nil }
+    return others.union(places.inside[directory] ?? []).sorted()
   }
 }

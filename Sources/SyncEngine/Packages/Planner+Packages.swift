@@ -135,49 +135,43 @@ extension Planner {
   }
 
   /// What is to be put into a directory that waits, and that is not there on both sides, waits too.
-  private func holdDependents(_ targets: inout Targets) {
-    guard targets.ids.contains(where: { targets[$0]?.isHeld == true }) else { return }
-    var hasMore = true
-    while hasMore {
-      hasMore = false
-      for id in targets.presentIDs {
-        // What only the log is to get stays where that has it.
-        guard let target = targets[id], !target.isHeld, !target.isRemoteOnly else { continue }
-        let waits = (targets[id]?.record?.links ?? []).contains { link in
-          guard targets[link.parent]?.isHeld == true, let above = targets.items[link.parent] else {
-            return false
-          }
-          return above.local == nil || above.remote == nil
-        }
-        if waits {
-          hold([id], &targets)
-          hasMore = true
-        }
+  private func holdDependents(_ targets: inout Targets) { spreadHold(&targets, upwards: false) }
+
+  /// What stands above or below something that waits, waits.
+  func holdAround(_ targets: inout Targets) { spreadHold(&targets, upwards: true) }
+
+  /// Looks once at everything that is held, what comes to be held meanwhile included.
+  ///
+  /// Upwards: a directory that is to go, with something in it that waits, goes when that does. To
+  /// keep
+  /// it, as for what stays, would bring back what someone removed.
+  private func spreadHold(_ targets: inout Targets, upwards: Bool) {
+    var pending = targets.ids.filter { targets[$0]?.isHeld == true }
+    guard !pending.isEmpty else { return }
+    // By a directory that is not there on both sides: what is to be in it. What only the log is to
+    // get
+    // stays where that has it.
+    var children: [ItemID: [ItemID]] = [:]
+    for id in targets.presentIDs {
+      guard let target = targets[id], !target.isHeld, !target.isRemoteOnly else { continue }
+      for link in target.record?.links ?? [] {
+        guard let above = targets.items[link.parent], above.local == nil || above.remote == nil
+        else { continue }
+        children[link.parent, default: []].append(id)
       }
     }
-  }
-
-  /// What stands above or below something that waits, waits: until nothing more does, since a directory that
-  /// is kept brings others.
-  func holdAround(_ targets: inout Targets) {
-    var count = -1
-    while count != targets.heldCount {
-      count = targets.heldCount
-      holdParents(&targets)
-      holdDependents(&targets)
-    }
-  }
-
-  /// A directory that is to go, with something in it that waits, goes when that does. To keep it, as
-  /// for what stays, would bring back what someone removed.
-  private func holdParents(_ targets: inout Targets) {
-    var pending = targets.ids.filter { targets[$0]?.isHeld == true }
     while let id = pending.popLast() {
-      let trees = targets.items[id]
-      for link in (trees?.local?.record.links ?? []) + (trees?.remote?.links ?? []) {
-        guard let target = targets[link.parent], target.record == nil else { continue }
-        hold([link.parent], &targets)
-        if targets[link.parent]?.isHeld == true { pending.append(link.parent) }
+      var next = children[id] ?? []
+      if upwards {
+        let trees = targets.items[id]
+        for link in (trees?.local?.record.links ?? []) + (trees?.remote?.links ?? [])
+        where targets[link.parent].map({ $0.record == nil }) ?? false {
+          next.append(link.parent)
+        }
+      }
+      for other in next where targets[other]?.isHeld == false {
+        hold([other], &targets)
+        if targets[other]?.isHeld == true { pending.append(other) }
       }
     }
   }

@@ -35,7 +35,7 @@ struct Merge {
     case (nil, let remote?):
       removedHere(base: trees.base, remote: remote)
     case (let local?, nil):
-      missingRemotely(local: local, base: trees.base)
+      missingRemotely(local: local, base: trees.base, removed: trees.removed)
     case (let local?, let remote?):
       both(local: local, base: trees.base, remote: remote)
     }
@@ -59,14 +59,56 @@ struct Merge {
   }
 
   /// New here, or removed elsewhere. An edit here that the removal did not know beats it.
-  private func missingRemotely(local: LocalSide, base: ItemRecord?) -> Target {
-    if base != nil, local.edited == nil {
+  private func missingRemotely(
+    local: LocalSide, base: ItemRecord?, removed: ItemRecord?
+  ) -> Target {
+    // An edit that the log had before the removal, and whose answer was lost, is no news.
+    let isEdit = local.edited.map { !Self.names($0, base?.content) } ?? false
+    if base != nil, !isEdit, !PlantedMistake.revivesUnedited.isPlanted {
       // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
       // to wait for that.
       return local.isBusy ? Target(record: local.record, isDeferred: true) : Target(record: nil)
     }
-    guard !local.isBusy else { return Target(record: local.record, isDeferred: true) }
-    return withLocalContent(local, in: local.record, parent: base?.content?.id)
+    var record = Self.revived(local.record, removed: removed, base: base)
+    // What was removed may hold the very bytes that come back.
+    if let edited = local.edited {
+      record.conflicts.removeAll {
+        $0.id == edited.version || (edited.manifest != nil && $0.manifest == edited.manifest)
+      }
+    }
+    guard !local.isBusy else {
+      guard base == nil, local.mayBeAnnounced, let edited = local.edited else {
+        return Target(record: local.record, isDeferred: true)
+      }
+      // Its name goes now; its content when it is closed, or quiet for long enough.
+      var open = local
+      open.edited = EditedContent(version: edited.version, manifest: nil)
+      return withLocalContent(open, in: record, parent: nil)
+    }
+    return withLocalContent(local, in: record, parent: base?.content?.id)
+  }
+
+  private static func names(_ edited: EditedContent, _ content: ContentVersion?) -> Bool {
+    guard let content, let manifest = content.manifest else { return false }
+    return content.id == edited.version || manifest == edited.manifest
+  }
+
+  /// An item that comes back although it was removed: it has as conflict versions all that it had
+  /// when it
+  /// was removed and that this device did not know. `removed`: its last record, while there is one.
+  static func revived(
+    _ record: ItemRecord, removed: ItemRecord?, base: ItemRecord?
+  ) -> ItemRecord {
+    guard let removed, removed.kind == record.kind,
+      !PlantedMistake.forgetsRevivedVersions.isPlanted
+    else { return record }
+    var result = record
+    // What was resolved before the removal stays resolved.
+    result.conflicts = removed.conflicts.filter { $0.manifest != nil }
+    if let content = removed.content, content.manifest != nil, content.id != base?.content?.id {
+      result.conflicts.append(content)
+    }
+    return result
   }
 
   private func both(local: LocalSide, base: ItemRecord?, remote: ItemRecord) -> Target {
@@ -96,6 +138,36 @@ struct Merge {
       merged.content = remote.content
       merged.modified = remote.modified
       return Target(record: merged, needsUpload: true, isDeferred: isConflict)
+    }
+    if edited.manifest == nil, let content = remote.content, content.id == edited.version {
+      merged.content = content
+      guard let manifest = content.manifest, content.size == local.size else {
+        // It is announced, by whichever device had this version first.
+        merged.modified = local.record.modified
+        return Target(record: merged, needsUpload: true)
+      }
+      // After a recovery another device had this very version too, and was first to supply it.
+      return Target(
+        record: merged, commits: EditedContent(version: content.id, manifest: manifest))
+    }
+    if let content = remote.content, edited.manifest != nil, let base = base?.content,
+      base.id == edited.version || content.id == edited.version
+    {
+      // The log has what is here: it was uploaded while a program had the file open, and nothing
+      // was
+      // written since.
+      merged.content = content
+      if content.id == edited.version, content.manifest == edited.manifest {
+        merged.modified = remote.modified
+        return Target(record: merged, commits: edited)
+      }
+      // After a recovery the log may have either by name only: then this device supplies it.
+      if base.id == edited.version, base.manifest == edited.manifest,
+        content.id != edited.version, content.manifest != nil
+      {
+        merged.modified = remote.modified
+        return Target(record: merged, replacesContent: true)
+      }
     }
     guard isConflict, let remoteContent = remote.content else {
       if edited.manifest == nil, remote.content?.manifest != nil {

@@ -6,35 +6,60 @@ extension Planner {
   /// Two moves that each were fine can make a cycle together. The log's placement is acyclic, so
   /// the directories of a cycle go back to it.
   func breakCycles(_ targets: inout Targets) {
+    // Directories whose way up ends. None of them is in a cycle, so breaking one moves none of
+    // them.
+    var sound: Set<ItemID> = []
+    var ancestors: [ItemID: ItemID] = [:]
     for id in targets.presentIDs where targets[id]?.record?.kind == .directory {
       var path: [ItemID] = []
+      var places: [ItemID: Int] = [:]
       var current = id
-      while current != .root, let record = targets[current]?.record, let link = record.links.first {
-        if let start = path.firstIndex(of: current) {
+      var isSound = true
+      while current != .root, !sound.contains(current), let record = targets[current]?.record,
+        let link = record.links.first
+      {
+        if let start = places[current] {
           for member in path[start...] {
             if let links = targets.items[member]?.remote?.links {
               targets[member]?.record?.links = links
             }
           }
+          isSound = false
           break
         }
+        places[current] = path.count
         path.append(current)
         current =
           targets[link.parent] != nil
-          ? link.parent : (try? outsideAncestor(of: link.parent, targets)) ?? .root
+          ? link.parent : outsideAncestor(of: link.parent, targets, &ancestors)
       }
+      if isSound { sound.formUnion(path) }
     }
   }
 
-  /// The nearest directory above one that both trees agree on which is itself to be planned.
-  private func outsideAncestor(of id: ItemID, _ targets: Targets) throws(Errno) -> ItemID {
+  /// The nearest directory above one that both trees agree on which is itself to be planned; the
+  /// root
+  /// where there is none. `known` keeps the answers of one walk for the next.
+  private func outsideAncestor(
+    of id: ItemID, _ targets: Targets, _ known: inout [ItemID: ItemID]
+  ) -> ItemID {
+    var path: [ItemID] = []
     var current = id
-    var steps = 0
-    while current != .root, targets[current] == nil, steps < 10_000 {
-      guard let link = try view.localRecord(current)?.links.first else { return .root }
+    while current != .root, targets[current] == nil {
+      if let answer = known[current] {
+        current = answer
+        break
+      }
+      // So that a walk in a circle ends.
+      known[current] = .root
+      path.append(current)
+      guard let link = (try? view.localRecord(current))?.links.first else {
+        current = .root
+        break
+      }
       current = link.parent
-      steps += 1
     }
+    for item in path { known[item] = current }
     return current
   }
 
@@ -44,20 +69,25 @@ extension Planner {
     var hasMore = targets.ids.contains { targets[$0].map(Self.staysSomewhere) ?? false }
     while hasMore {
       hasMore = false
+      var clear: [PackageFinder<View>.Side: Set<ItemID>] = [.local: [], .remote: []]
       for id in targets.presentIDs where targets[id]?.record?.kind == .directory {
         for side in [PackageFinder<View>.Side.local, .remote] {
           // Every cycle has one that was there and moves.
           guard let old = links(of: id, side, targets), old != targets[id]?.record?.links else {
             continue
           }
-          let moved = try cycle(from: id, side, targets).filter { member in
+          let moved = try cycle(from: id, side, targets, &clear[side, default: []]).filter {
+            member in
             guard let target = targets[member], !Self.staysSomewhere(target) else { return false }
             return target.record?.links != links(of: member, side, targets)
           }
           for member in moved {
             hold(targets.group(of: member).filter { targets[$0]?.isRemoteOnly == false }, &targets)
           }
-          if !moved.isEmpty { hasMore = true }
+          guard !moved.isEmpty else { continue }
+          hasMore = true
+          // What is held is elsewhere now.
+          clear = [:]
         }
       }
       if hasMore { holdAround(&targets) }
@@ -74,13 +104,15 @@ extension Planner {
   }
 
   /// The directories above one, when this plan is carried out on one side, if they come back to it.
-  private func cycle(from id: ItemID, _ side: PackageFinder<View>.Side, _ targets: Targets)
-    throws(Errno) -> [ItemID]
-  {
+  /// `clear` keeps directories that are in no cycle, as long as nothing is held.
+  private func cycle(
+    from id: ItemID, _ side: PackageFinder<View>.Side, _ targets: Targets,
+    _ clear: inout Set<ItemID>
+  ) throws(Errno) -> [ItemID] {
     var path: [ItemID] = []
     var passed: Set<ItemID> = []
     var current = id
-    while current != .root, passed.insert(current).inserted {
+    while current != .root, !clear.contains(current), passed.insert(current).inserted {
       path.append(current)
       let parent: ItemID?
       if let target = targets[current] {
@@ -91,9 +123,12 @@ extension Planner {
           side == .local ? try view.localRecord(current) : try view.remoteRecord(current)
         parent = record?.links.first?.parent
       }
-      guard let parent else { return [] }
-      current = parent
+      current = parent ?? .root
     }
-    return current == id ? path : []
+    if current == id { return path }
+    // Of a way that ends in a cycle further up, what comes before that is in none.
+    let end = path.firstIndex(of: current) ?? path.count
+    clear.formUnion(path[..<end])
+    return []
   }
 }

@@ -11,6 +11,7 @@ extension Planner {
     var owners: [Link: ItemID] = [:]
     // Either of the two directories may come first here, or both may: one identity, one adoption.
     var adoptions: [ItemID: ItemID] = [:]
+    var adopted: Set<ItemID> = []
     // Those whose name the log has already come first, so that they keep it.
     let order = targets.presentIDs.sorted { left, right in
       let isOlder = (
@@ -30,7 +31,7 @@ extension Planner {
         }
         switch try settle(id, against: owner, at: link, &targets, owners) {
         case .adopt(let local, let remote):
-          if !adoptions.values.contains(remote) { adoptions[local] = remote }
+          if adopted.insert(remote).inserted { adoptions[local] = remote }
         case .renamed(let loser, let name):
           let winner = loser == id ? owner.id : id
           if let winner {
@@ -42,10 +43,38 @@ extension Planner {
       }
     }
     guard !adoptions.isEmpty else { return nil }
+    try adoptBelow(&adoptions, &adopted, targets)
     var plan = Plan()
     plan.local = adoptions.sorted { $0.key < $1.key }.map { .adopt(local: $0.key, as: $0.value) }
     plan.isPreliminary = true
     return plan
+  }
+
+  /// What is in two directories that become one meets in it: so two trees of the same directories
+  /// become one at once, and not a level with each plan.
+  private func adoptBelow(
+    _ adoptions: inout [ItemID: ItemID], _ adopted: inout Set<ItemID>, _ targets: Targets
+  ) throws(Errno) {
+    var inside: [ItemID: [(id: ItemID, name: ItemName)]] = [:]
+    for id in targets.presentIDs where adoptions[id] == nil {
+      guard let target = targets[id], !target.isDeferred, !target.isRemoteOnly,
+        let link = target.record?.links.first, try isHereAlone(id, targets),
+        try isPlainDirectory(id, targets)
+      else { continue }
+      inside[link.parent, default: []].append((id, link.name))
+    }
+    var pending = adoptions.sorted { $0.key < $1.key }
+    while let (local, remote) = pending.popLast() {
+      for child in inside[local] ?? [] {
+        guard let other = try view.remoteChild(of: remote, named: child.name),
+          let target = targets[other], !target.isDeferred, !target.isRemoteOnly,
+          target.record != nil, isNewThere(other, targets), try isPlainDirectory(other, targets),
+          adopted.insert(other).inserted
+        else { continue }
+        adoptions[child.id] = other
+        pending.append((child.id, other))
+      }
+    }
   }
 
   private enum Settlement {
@@ -65,8 +94,12 @@ extension Planner {
     if let other = owner.id, try isPlainDirectory(id, targets),
       try isPlainDirectory(other, targets)
     {
-      if isNewHere(id, targets), isNewThere(other, targets) { return .adopt(local: id, as: other) }
-      if isNewHere(other, targets), isNewThere(id, targets) { return .adopt(local: other, as: id) }
+      if try isHereAlone(id, targets), isNewThere(other, targets) {
+        return .adopt(local: id, as: other)
+      }
+      if try isHereAlone(other, targets), isNewThere(id, targets) {
+        return .adopt(local: other, as: id)
+      }
     }
     let loser = loser(id, owner.id, at: link, targets)
     var number = 2
@@ -130,9 +163,15 @@ extension Planner {
     targets.items[id]?.remote != nil || targets.items[id] == nil
   }
 
-  private func isNewHere(_ id: ItemID, _ targets: Targets) -> Bool {
-    guard let trees = targets.items[id] else { return false }
-    return trees.local != nil && trees.base == nil && trees.remote == nil
+  /// Made here and not in the log yet; or gone from the log, and kept for what never leaves the
+  /// device.
+  private func isHereAlone(_ id: ItemID, _ targets: Targets) throws(Errno) -> Bool {
+    guard let trees = targets.items[id] else {
+      guard try view.localRecord(id) != nil else { return false }
+      return try view.remoteRecord(id) == nil
+    }
+    guard trees.local != nil, trees.remote == nil else { return false }
+    return trees.base == nil || targets[id]?.isKeptLocally == true
   }
 
   /// In the log and not yet shown here.

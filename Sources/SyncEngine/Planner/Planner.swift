@@ -32,8 +32,10 @@ package struct Planner<View: TreeView> {
     self.claimed = claimed
   }
 
-  package func plan(_ items: [ItemID: ItemTrees]) throws(Errno) -> Plan {
-    var targets = Targets(items: items)
+  package func plan(_ items: [ItemID: ItemTrees], counting steps: StepCount = StepCount())
+    throws(Errno) -> Plan
+  {
+    var targets = Targets(items: items, steps: steps)
     for (id, trees) in items { targets[id] = merge.target(of: trees) }
     try settlePackages(&targets)
     try keepParents(&targets)
@@ -97,6 +99,9 @@ package struct Planner<View: TreeView> {
   /// when it needs no keeping or can't be kept.
   private func recordToKeep(_ id: ItemID, _ targets: Targets) throws(Errno) -> ItemRecord? {
     if let trees = targets.items[id] {
+      if trees.remote == nil, let local = trees.local {
+        return Merge.revived(local.record, removed: trees.removed, base: trees.base)
+      }
       return trees.local?.record ?? trees.remote ?? trees.base
     }
     guard try view.remoteRecord(id) == nil else { return nil }
@@ -126,6 +131,7 @@ package struct Planner<View: TreeView> {
     var plan = Plan()
     var removals: [(depth: Int, operation: LocalOperation)] = []
     var upserts: [(depth: Int, operation: LocalOperation)] = []
+    var depths = Depths(targets)
     for id in targets.ids {
       guard let target = targets[id] else { continue }
       let trees = targets.items[id] ?? ItemTrees()
@@ -138,7 +144,7 @@ package struct Planner<View: TreeView> {
         if target.isKeptLocally {
           plan.local.append(.forgetBase(id))
         } else if let local = trees.local {
-          removals.append((targets.depth(of: local.record), .remove(id, stamp: trees.stamp)))
+          removals.append((depths.depth(of: local.record), .remove(id, stamp: trees.stamp)))
         } else if trees.remote == nil {
           plan.local.append(.agree(id, stamp: trees.stamp))
         }
@@ -168,7 +174,7 @@ package struct Planner<View: TreeView> {
         if target.replacesContent, trees.local != nil { plan.replaced.append(id) }
         upserts.append(
           (
-            targets.depth(of: record),
+            depths.depth(of: record),
             .upsert(
               shown, content: target.replacesContent ? .placeholder : .keep, stamp: trees.stamp)
           ))

@@ -1,8 +1,16 @@
 internal import Model
 
+/// How often a plan looked at one of its items: for tests, which see from it how the work grows.
+package final class StepCount {
+  package fileprivate(set) var count = 0
+
+  package init() {}
+}
+
 /// The items that are planned, and where each is to be.
 struct Targets {
   let items: [ItemID: ItemTrees]
+  private let steps: StepCount
   private var targets: [ItemID: Target] = [:]
   /// Who keeps a name that another item had to give up.
   var nameKeepers: Set<ItemID> = []
@@ -15,10 +23,16 @@ struct Targets {
   /// Packages in which something is done.
   var packages: Set<ItemID> = []
 
-  init(items: [ItemID: ItemTrees]) { self.items = items }
+  init(items: [ItemID: ItemTrees], steps: StepCount) {
+    self.items = items
+    self.steps = steps
+  }
 
   subscript(id: ItemID) -> Target? {
-    get { targets[id] }
+    get {
+      steps.count += 1
+      return targets[id]
+    }
     set { targets[id] = newValue }
   }
 
@@ -28,17 +42,42 @@ struct Targets {
   var presentIDs: [ItemID] { ids.filter { targets[$0]?.record != nil } }
 
   func group(of id: ItemID) -> Set<ItemID> { groups.first { $0.contains(id) } ?? [id] }
+}
 
-  var heldCount: Int { targets.values.count { $0.isHeld } }
+/// How many planned directories stand above an item: enough to put parents before children.
+/// Remembers
+/// what it found, so one is made for each plan.
+struct Depths {
+  private let targets: Targets
+  private var known: [ItemID: Int] = [.root: 0]
 
-  /// How many planned directories stand above an item; enough to put parents before children.
-  func depth(of record: ItemRecord) -> Int {
+  init(_ targets: Targets) { self.targets = targets }
+
+  mutating func depth(of record: ItemRecord) -> Int {
+    record.links.first.map { 1 + depth(ofDirectory: $0.parent) } ?? 0
+  }
+
+  private mutating func depth(ofDirectory id: ItemID) -> Int {
+    var path: [ItemID] = []
+    var current = id
     var depth = 0
-    var links = record.links
-    while let parent = links.first?.parent, depth < 10_000 {
+    while true {
+      if let answer = known[current] {
+        depth = answer
+        break
+      }
+      // So that a walk in a circle ends.
+      known[current] = 0
+      guard
+        let record = targets[current]?.record ?? targets.items[current]?.local?.record,
+        let above = record.links.first?.parent
+      else { break }
+      path.append(current)
+      current = above
+    }
+    for item in path.reversed() {
       depth += 1
-      guard let above = targets[parent]?.record ?? items[parent]?.local?.record else { break }
-      links = above.links
+      known[item] = depth
     }
     return depth
   }

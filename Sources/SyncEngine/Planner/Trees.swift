@@ -24,11 +24,14 @@ package struct LocalSide: Hashable, Sendable {
   package var stamp: UInt64?
   /// A program has it open for writing: its content is nobody else's until it is closed.
   package var isBusy: Bool
+  /// While it is busy, a new file's name may be in the log before its content.
+  package var mayBeAnnounced: Bool
 
   package init(
     record: ItemRecord, size: UInt64 = 0, edited: EditedContent? = nil, stamp: UInt64? = nil,
-    isBusy: Bool = false
+    isBusy: Bool = false, mayBeAnnounced: Bool = false
   ) {
+    self.mayBeAnnounced = mayBeAnnounced
     self.record = record
     self.size = size
     self.edited = edited
@@ -47,11 +50,14 @@ package struct ItemTrees: Hashable, Sendable {
   package var remote: ItemRecord?
   /// The dirty mark of an item that is gone here.
   package var stamp: UInt64?
+  /// The last record of an item that is gone from the log, while that can be brought back.
+  package var removed: ItemRecord?
 
   package init(
     local: LocalSide? = nil, base: ItemRecord? = nil, remote: ItemRecord? = nil,
-    stamp: UInt64? = nil
+    stamp: UInt64? = nil, removed: ItemRecord? = nil
   ) {
+    self.removed = removed
     self.local = local
     self.base = base
     self.remote = remote

@@ -77,8 +77,11 @@ package final class Allotment: Sendable {
   /// Chooses, of what a container would send, what there is room for, in the order given.
   ///
   /// `growths`: by how much each would make the container larger; what does not is always chosen. What is
-  /// chosen is reserved until the next call.
-  func choose(for id: ContainerID, using bytes: UInt64, _ growths: [Int64]) -> [Bool] {
+  /// chosen is reserved until the next call. `isWaiting`: something else of the container waits for
+  /// room.
+  func choose(
+    for id: ContainerID, using bytes: UInt64, _ growths: [Int64], isWaiting: Bool = false
+  ) -> [Bool] {
     change { state in
       guard let share = state.share(of: id) else {
         state.members[id, default: Member(used: bytes)].set(bytes, reserved: 0, isWaiting: false)
@@ -94,7 +97,7 @@ package final class Allotment: Sendable {
         return true
       }
       state.members[id, default: Member(used: bytes)].set(
-        bytes, reserved: reserved, isWaiting: chosen.contains(false))
+        bytes, reserved: reserved, isWaiting: isWaiting || chosen.contains(false))
       return chosen
     }
   }

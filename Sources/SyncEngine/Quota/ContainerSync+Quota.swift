@@ -34,15 +34,20 @@ extension ContainerSync {
     var beyond = isPart ? beyondQuota.filter { items[$0.key] == nil } : [:]
     if allotment.room(for: id, using: usage) == nil {
       _ = allotment.choose(for: id, using: usage, [])
+      (deniedRoom, deniedFiles) = ([], [:])
     } else {
+      // The later rounds of a cycle leave alone what one plan had no room for: it still waits.
+      if isPart || !items.isEmpty { beyond.merge(deniedFiles) { $1 } }
       let units = try units(items, changes)
-      let chosen = allotment.choose(for: id, using: usage, units.map(\.growth))
+      let chosen = allotment.choose(
+        for: id, using: usage, units.map(\.growth), isWaiting: !deniedRoom.isEmpty)
       for (unit, hasRoom) in zip(units, chosen) where !hasRoom {
         for file in unit.files {
           guard let local = items[file]?.local,
             let number = try catalog.inodeNumber(of: file)
           else { continue }
           items[file]?.local?.isBusy = true
+          items[file]?.local?.mayBeAnnounced = false
           beyond[file] = BeyondQuota(number: number, size: local.size)
         }
       }
@@ -146,9 +151,8 @@ extension ContainerSync {
   /// that are kept as versions. False: the plan has room.
   func denyBeyondQuota(_ plan: Plan) throws(Errno) -> Bool {
     let catalog = coordinator.catalog
-    guard
-      let room = allotment.room(for: coordinator.container, using: try catalog.usage())
-    else { return false }
+    let usage = try catalog.usage()
+    guard let room = allotment.room(for: coordinator.container, using: usage) else { return false }
     var sum: Int64 = 0
     var growing: [(id: ItemID, growth: Int64)] = []
     for record in plan.upserts {
@@ -165,6 +169,7 @@ extension ContainerSync {
     var finder = PackageFinder(
       view: CatalogTrees(catalog: catalog), types: coordinator.packages, items: [:])
     let denied = deniedRoom
+    var beyond = beyondQuota
     for (id, growth) in growing.sorted(by: { ($0.growth, $0.id) > ($1.growth, $1.id) }) {
       guard sum > 0, UInt64(sum) > room else { break }
       sum -= growth
@@ -175,11 +180,16 @@ extension ContainerSync {
         }
       }
       guard let number = try catalog.inodeNumber(of: id) else { continue }
-      var beyond = beyondQuota
-      beyond[id] = BeyondQuota(number: number, size: UInt64(growth))
-      tellBeyondQuota(beyond)
+      let file = BeyondQuota(number: number, size: UInt64(growth))
+      deniedFiles[id] = file
+      beyond[id] = file
     }
+    tellBeyondQuota(beyond)
     allotment.waits(coordinator.container)
+    // Room that came before the container was marked as waiting woke nobody.
+    if allotment.room(for: coordinator.container, using: usage).map({ $0 > room }) ?? true {
+      signals.look()
+    }
     return deniedRoom != denied
   }
 

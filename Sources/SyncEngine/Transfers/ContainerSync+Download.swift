@@ -13,6 +13,22 @@ struct Staging {
   let generation: UInt64
 }
 
+/// A newer content on its way.
+struct ArrivingContent {
+  let version: VersionID
+  let task: Task<Void, Never>
+}
+
+/// Why one did not come.
+struct ArrivalFailure {
+  let item: ItemID
+  let number: InodeNumber
+  let version: VersionID
+  let failure: CycleFailure
+  /// Of the log, as far as it was known then.
+  let position: LogPosition
+}
+
 /// Content that comes without being opened: newer versions of what is local, and what is pinned or
 /// wanted greedily.
 extension ContainerSync {
@@ -26,6 +42,7 @@ extension ContainerSync {
     -> [ItemID: UInt64]?
   {
     var result: [ItemID: UInt64] = [:]
+    var isWaiting = false
     for item in plan.replaced {
       guard let found = try local({ () throws(Errno) in try coordinator.catalog.local(item) }),
         found.inode.kind == .file, found.inode.content == .local, found.inode.size > 0,
@@ -36,6 +53,11 @@ extension ContainerSync {
       if coordinator.keeping(of: found.inode).givesWayUnread { continue }
       if let ready = stagings[item], ready.version == wanted.id {
         result[item] = ready.generation
+        continue
+      }
+      if manifest.size > settings.longReplacement {
+        bring(item, found, wanted.id, manifest, remote)
+        isWaiting = true
         continue
       }
       let generation = coordinator.catalog.nextGeneration()
@@ -80,7 +102,97 @@ extension ContainerSync {
       }
     }
     dropStagings(except: Set(plan.replaced))
-    return result
+    // The others are planned anew without those that are on their way.
+    return isWaiting ? nil : result
+  }
+
+  // MARK: Large newer contents
+
+  private static let mostArriving = 3
+
+  /// Whether this version of an item's content is on its way, so that the item is left alone.
+  func isArriving(_ item: ItemID, _ version: VersionID?) -> Bool {
+    guard let version else { return false }
+    return arriving[item]?.version == version || arrivingLater[item] == version
+  }
+
+  private func bring(
+    _ item: ItemID, _ found: LocalItem, _ version: VersionID, _ manifest: Manifest,
+    _ remote: RemoteContainer
+  ) {
+    if let other = arriving[item] {
+      // Of an older version: it ends, and this one begins then.
+      other.task.cancel()
+    }
+    guard arriving[item] == nil, arriving.count < Self.mostArriving else {
+      arrivingLater[item] = version
+      return
+    }
+    let key = ContentKey(item: item, generation: coordinator.catalog.nextGeneration())
+    let task = Task {
+      let room = await coordinator.reserve(manifest.size)
+      defer { room?.end() }
+      var failure: CycleFailure?
+      do throws(CycleFailure) {
+        try await fill(key, with: manifest, from: found, remote)
+      } catch {
+        failure = error
+      }
+      arrived(key, found, version, failure)
+    }
+    arriving[item] = ArrivingContent(version: version, task: task)
+  }
+
+  private func arrived(
+    _ key: ContentKey, _ found: LocalItem, _ version: VersionID, _ failure: CycleFailure?
+  ) {
+    arriving[key.item] = nil
+    arrivingLater = [:]
+    defer { signals.look() }
+    // Chunks may have been copied from a file that was being written.
+    guard failure == nil, !Task.isCancelled, (try? isUntouched(found)) == true else {
+      try? coordinator.content.remove(key)
+      if let failure, let position = try? coordinator.catalog.position() {
+        arrivalFailures.append(
+          ArrivalFailure(
+            item: key.item, number: found.inode.number, version: version, failure: failure,
+            position: position))
+      }
+      return
+    }
+    if let old = stagings[key.item] {
+      try? coordinator.content.remove(ContentKey(item: key.item, generation: old.generation))
+    }
+    stagings[key.item] = Staging(version: version, generation: key.generation)
+    transfers.ended(found.inode.number)
+  }
+
+  /// Notes what is damaged in the backend, and throws what else ended a download since the last
+  /// round.
+  /// After a look at the log.
+  func checkArrivals() throws(CycleFailure) {
+    let failures = arrivalFailures
+    arrivalFailures = []
+    for ended in failures {
+      let object: String
+      let reason: String
+      switch ended.failure {
+      case .remote(.damaged(let name, let text)): (object, reason) = (name, text)
+      case .remote(.packMissing(let name)):
+        // The log may have gone on, and say where it was brought.
+        let now = try local { () throws(Errno) in try coordinator.catalog.position() }
+        guard now == ended.position else { continue }
+        (object, reason) = (name, "it is missing")
+      case .remote(.store(.offline)), .remote(.store(.unreachable)), .remote(.cancelled),
+        .cancelled:
+        continue
+      default: throw ended.failure
+      }
+      let text = "the newer content in \(object) is damaged: \(reason)"
+      logger.error("item \(ended.number): \(text)")
+      transfers.ended(ended.number, error: text)
+      damaged[ended.item] = ended.version
+    }
   }
 
   /// Whether nothing can have written to the file since it was looked at. Who wrote and closed moved
@@ -101,7 +213,7 @@ extension ContainerSync {
   }
 
   /// Chunks that the older content has are copied from it; only the others are fetched.
-  private func fill(
+  private nonisolated func fill(
     _ key: ContentKey, with manifest: Manifest, from old: LocalItem, _ remote: RemoteContainer
   ) async throws(CycleFailure) {
     let content = coordinator.content
@@ -138,6 +250,7 @@ extension ContainerSync {
       }
     }
     while !missing.isEmpty {
+      if Task.isCancelled { throw .cancelled }
       let batch = Array(missing.prefix(8))
       missing.removeFirst(batch.count)
       let locations = try local { () throws(Errno) in
@@ -147,7 +260,10 @@ extension ContainerSync {
       guard wanted.count == batch.count else {
         throw .local("the log does not say where the content of item \(old.inode.number) is")
       }
-      let contents = try await remotely { () throws(RemoteError) in try await remote.read(wanted) }
+      let contents: [OpenedBytes]
+      do throws(RemoteError) { contents = try await remote.read(wanted) } catch {
+        throw .remote(error)
+      }
       for (part, bytes) in zip(batch, contents) {
         do throws(Errno) {
           try bytes.withUnsafeBytes { bytes throws(Errno) in
@@ -173,6 +289,8 @@ extension ContainerSync {
   /// where it is.
   func fetchArrivals(_ operations: [LocalOperation], _ changes: [ItemChange]) {
     let isGreedy = policy == .greedy
+    fetcher.holdBacklog()
+    defer { fetcher.releaseBacklog() }
     for case .upsert(let record, content: .placeholder, _) in operations where record.kind == .file
     {
       guard let number = (try? coordinator.catalog.inodeNumber(of: record.id)) ?? nil else {
@@ -195,6 +313,8 @@ extension ContainerSync {
 
   /// Everything that is wanted here before it is opened.
   func fetchEverything() {
+    fetcher.holdBacklog()
+    defer { fetcher.releaseBacklog() }
     do throws(Errno) {
       try coordinator.startWanted(.root, isGreedy: policy == .greedy)
     } catch {

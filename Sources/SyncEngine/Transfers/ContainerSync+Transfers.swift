@@ -6,6 +6,7 @@ extension ContainerSync: TransferReporting {
     var state = TransferState(
       isDownloading: fetcher.isActive(number), downloadingError: fetcher.error(of: number))
     state.stoppedBy = transfers.stoppedBy
+    state.storeProblem = storeProblem
     if let upload = transfers.upload(number) {
       state.isUploading = upload.isActive
       state.uploadingError = upload.error

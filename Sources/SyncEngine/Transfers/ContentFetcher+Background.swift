@@ -7,15 +7,27 @@ internal import Platform
 /// neither opens thousands of files at once nor is in a reader's way.
 extension ContentFetcher {
   package func fetchInBackground(_ number: InodeNumber, cause: DownloadCause) {
+    let rank = cause.kind == .greedy ? coordinator.eagerRank(of: number) : nil
     state.withLock { state in
       if cause.isAsked { state.unasked.remove(number) }
-      guard !state.isStopped, state.jobs[number] == nil else { return }
+      // A job that only a read began ends with that read, so its file is queued like any other.
+      guard !state.isStopped, state.jobs[number]?.hasBackground != true else { return }
       let known = state.queued[number]
-      if known == nil { state.backlog.append(number) }
+      if known == nil { state.backlog.append(number, rank: rank) }
       // What somebody asked for stays asked for.
       if !(known?.isAsked ?? false) { state.setQueued(number, cause) }
     }
     coordinator.tellStatus(number)
+    Task { self.startBacklog() }
+  }
+
+  /// Nothing of the backlog begins before `releaseBacklog`: where not all of it has room, the first
+  /// that
+  /// comes may not be the one to begin with.
+  func holdBacklog() { state.withLock { $0.backlogHolds += 1 } }
+
+  func releaseBacklog() {
+    state.withLock { $0.backlogHolds -= 1 }
     Task { self.startBacklog() }
   }
 
@@ -25,18 +37,21 @@ extension ContentFetcher {
       // Outside the lock: who finds out that it changed comes here.
       let isMetered = remote.isMetered
       let (next, cause) = state.withLock { state -> (InodeNumber?, DownloadCause?) in
-        guard state.backgroundFetches < Self.backgroundLimit, !state.backlog.isEmpty else {
+        guard state.backgroundFetches < Self.backgroundLimit, state.backlogHolds == 0,
+          !state.backlog.isEmpty
+        else {
           return (nil, nil)
         }
         // What nobody asked for waits until bytes cost nothing.
-        let place =
+        state.backlog.sort()
+        let first =
           isMetered
           ? state.asked == 0
-            ? nil : state.backlog.firstIndex { state.queued[$0]?.isAsked ?? false }
-          : state.backlog.startIndex
-        guard let place else { return (nil, nil) }
+            ? nil : state.backlog.first { state.queued[$0]?.isAsked ?? false }
+          : state.backlog.first { _ in true }
+        guard let next = first else { return (nil, nil) }
+        state.backlog.remove(next)
         state.backgroundFetches += 1
-        let next = state.backlog.remove(at: place)
         let cause = state.setQueued(next, nil)
         if !(cause?.isAsked ?? false) { state.unasked.insert(next) }
         return (next, cause)
@@ -57,6 +72,20 @@ extension ContentFetcher {
         coordinator.tellStatus(next)
         continue
       }
+      // It would be evicted at once, or something that is here for it.
+      switch cause?.kind == .greedy ? reserve(inode) : .given {
+      case .given: break
+      case .unknown:
+        putBack(next, cause)
+        endedOne(next)
+        // Its end begins the next ones, unless it came in between.
+        if state.withLock({ !$0.eagerRoom.isEmpty }) { return }
+        continue
+      case .refused:
+        endedOne(next)
+        coordinator.tellStatus(next)
+        continue
+      }
       let wanted = 0..<inode.size
       _ = fetch(next, range: wanted, cause: cause ?? DownloadCause(.other), isBackground: true) {
         result in
@@ -71,11 +100,29 @@ extension ContentFetcher {
     }
   }
 
+  private enum Room {
+    case given, refused
+    /// While another one is under way, some of it counts twice: it is known when that has ended.
+    case unknown
+  }
+
+  /// Whether an eager download has room. What of it is here already has its room.
+  private func reserve(_ inode: Catalog.Inode) -> Room {
+    let isBusy = state.withLock { !$0.eagerRoom.isEmpty }
+    switch coordinator.reserveEagerly(inode.size) {
+    case .unlimited: return .given
+    case .full: return isBusy ? .unknown : .refused
+    case .reserved(let room):
+      state.withLock { $0.eagerRoom[inode.number] = room }
+      return .given
+    }
+  }
+
   /// It could not even be asked for: it comes when the backend can be reached.
   private func putBack(_ number: InodeNumber, _ cause: DownloadCause?) {
     state.withLock { state in
       guard !state.isStopped, state.queued[number] == nil else { return }
-      state.backlog.insert(number, at: 0)
+      state.backlog.putBack(number)
       state.setQueued(number, cause ?? DownloadCause(.other))
     }
   }
@@ -91,9 +138,14 @@ extension ContentFetcher {
   }
 
   private func endedOne(_ number: InodeNumber) {
+    // Its room is given back before it ceases to count as busy: else the next file would be refused
+    // for
+    // room that is counted twice.
+    state.withLock { $0.eagerRoom[number] }?.end()
     state.withLock { state in
       state.backgroundFetches -= 1
       state.unasked.remove(number)
+      state.eagerRoom[number] = nil
     }
   }
 

@@ -16,8 +16,16 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var errors: [InodeNumber: String] = [:]
     var nextWaiter: UInt64 = 1
     var nextJob: UInt64 = 1
-    /// Whole contents that are wanted some time, in the order of asking.
-    var backlog: [InodeNumber] = []
+    /// Whole contents that are wanted some time: what somebody asked for in the order of asking,
+    /// then the
+    /// rest by rank.
+    var backlog = Backlog()
+    /// While it is not 0 nothing of the backlog begins.
+    var backlogHolds = 0
+    /// The room of eager downloads that are under way.
+    var eagerRoom: [InodeNumber: SpaceReservation] = [:]
+    /// Contents that their devices have announced and not uploaded, while programs wait for them.
+    var unsent: [InodeNumber: UnsentWait] = [:]
     /// What is in `backlog`, and why.
     private(set) var queued: [InodeNumber: DownloadCause] = [:]
     /// How many of those somebody asked for.
@@ -61,7 +69,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     }
 
     mutating func forgetBacklog() {
-      (backlog, queued, unasked, asked) = ([], [:], [], 0)
+      (backlog, queued, unasked, asked) = (Backlog(), [:], [], 0)
     }
   }
 
@@ -70,18 +78,27 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// How many contents of the backlog are fetched at a time.
   static let backgroundLimit = 4
   let state = Lock(State())
-  /// How long content that its device has not uploaded yet is waited for.
+  /// How long content that its device has not uploaded yet is waited for, and what its reader gets
+  /// then.
   let pendingLimit: UInt64
+  let unsentError: Errno
+  private let noteUnsent: @Sendable (InodeNumber) -> Void
   /// How long one answer of the backend is waited for.
   private let answerLimit: Duration
 
   package init(
     coordinator: ContainerCoordinator, remote: any RemoteContent,
-    pendingLimit: Duration = .seconds(60), answerLimit: Duration = .seconds(60)
+    unsent: UnsentContent = UnsentContent(), answerLimit: Duration = .seconds(60),
+    noteUnsent: @escaping @Sendable (InodeNumber) -> Void = { _ in }
   ) {
     self.coordinator = coordinator
     self.remote = remote
-    self.pendingLimit = UInt64(pendingLimit.components.seconds) * 1_000_000_000
+    let wait = unsent.wait.components
+    pendingLimit =
+      UInt64(max(0, wait.seconds)) * 1_000_000_000
+      + UInt64(max(0, wait.attoseconds) / 1_000_000_000)
+    unsentError = unsent.error
+    self.noteUnsent = noteUnsent
     self.answerLimit = answerLimit
   }
 
@@ -135,7 +152,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   package func cancelBackgroundFetches(of number: InodeNumber) {
     let waiters = state.withLock { state -> [DownloadJob.Waiter] in
       if state.setQueued(number, nil) != nil {
-        state.backlog.removeAll { $0 == number }
+        state.backlog.remove(number)
       }
       return state.jobs[number]?.dropBackground() ?? []
     }
@@ -184,7 +201,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   /// Finds out what the content is made of, then begins.
   private func open(_ number: InodeNumber, _ id: UInt64) async {
-    let deadline = monotonicNanoseconds() + pendingLimit
+    var hasTold = false
     // Whoever asked has been answered when this stops, and the catalog may be closed.
     while state.withLock({ !$0.isStopped && $0.job(number, id) != nil }) {
       do throws(FetchFailure) {
@@ -194,6 +211,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
           return
         case .ready(let source):
           state.withLock { state in
+            if state.unsent.removeValue(forKey: number) != nil { state.errors[number] = nil }
             guard var job = state.job(number, id) else { return }
             job.source = source
             for request in job.early { job.add(request) }
@@ -203,10 +221,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
           pump(number)
           return
         case .neverSent: throw FetchFailure.neverSent
-        case .pending:
+        case .pending(let version):
           // The saving device made the item known before its content was up.
           if let obstacle = remote.obstacle { throw obstacle }
-          guard monotonicNanoseconds() < deadline else { throw FetchFailure.stalled }
+          hasTold = try waitForUpload(of: version, number, hasTold: hasTold)
         }
       } catch {
         finish(number, id, .failure(error))
@@ -216,9 +234,39 @@ package final class ContentFetcher: ContentFetching, Sendable {
     }
   }
 
+  /// Notes that a program waits for a content that is not uploaded, and says so after a moment.
+  /// Throws
+  /// when it has waited for long enough.
+  private func waitForUpload(of version: VersionID, _ number: InodeNumber, hasTold: Bool)
+    throws(FetchFailure) -> Bool
+  {
+    let now = monotonicNanoseconds()
+    let (since, isNews) = state.withLock { state -> (UInt64, Bool) in
+      var wait = state.unsent[number] ?? UnsentWait(version: version, since: now)
+      // A program that reads on after an error does not wait for the whole time again.
+      if wait.version != version || now - wait.last > UnsentWait.memory {
+        wait = UnsentWait(version: version, since: now)
+      }
+      wait.last = now
+      let isNews = !wait.isTold && now - wait.since >= UnsentWait.moment
+      if isNews { wait.isTold = true }
+      state.unsent[number] = wait
+      if isNews || wait.isTold {
+        state.errors[number] = FetchFailure.unsent(unsentError).description
+      }
+      return (wait.since, isNews)
+    }
+    if isNews { noteUnsent(number) }
+    guard now - since < pendingLimit else { throw .unsent(unsentError) }
+    // Each new job changed what the item's state is.
+    let mustTell = !hasTold && now - since >= UnsentWait.moment
+    if mustTell { coordinator.tellStatus(number) }
+    return hasTold || mustTell
+  }
+
   private enum Found {
     case local
-    case pending
+    case pending(VersionID)
     case neverSent
     case ready(DownloadJob.Source)
   }
@@ -232,7 +280,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       }
       guard let manifest = version.manifest else {
         // What is gone from the log is sent by nobody.
-        return inode.isOrphan ? .neverSent : .pending
+        return inode.isOrphan ? .neverSent : .pending(version.id)
       }
       let key = ContentKey(item: inode.item, generation: inode.generation)
       let partial = try coordinator.content.partial(key, size: manifest.size)
@@ -318,16 +366,23 @@ package final class ContentFetcher: ContentFetching, Sendable {
     do throws(FetchFailure) {
       let references = batch.map { source.chunks[$0] }
       let bytes = references.reduce(0) { $0 + UInt64($1.length) }
-      let room = await coordinator.reserve(bytes)
+      let eager = state.withLock { $0.eagerRoom[number] }
+      let room = await eager == nil ? coordinator.reserve(bytes) : nil
       defer { room?.end() }
       let start = monotonicNanoseconds()
-      var hasCome = false
-      defer { noteAnswer(hasCome ? bytes : 0, of: number, id, since: start) }
-      let contents = try await chunks(references)
-      hasCome = true
+      let contents: [OpenedBytes]
+      do throws(FetchFailure) {
+        contents = try await chunks(references)
+      } catch {
+        noteAnswer(0, of: number, id, since: start)
+        throw error
+      }
+      // Before anything is stored: making room on a full disk says nothing of the backend.
+      noteAnswer(bytes, of: number, id, since: start)
       for (index, bytes) in zip(batch, contents) {
         try await store(bytes, at: source.offsets[index], in: source.partial)
       }
+      eager?.spend(bytes)
     } catch {
       failure = error
     }
@@ -447,7 +502,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       FaultPoint.reach("download.durable")
       source.partial.endWriting()
       let isCurrent = try coordinator.catalog.markContentLocal(
-        number, generation: source.key.generation, blocks: try? source.partial.file.blocks())
+        number, generation: source.key.generation, blocks: try? source.partial.blocks())
       FaultPoint.reach("download.local")
       coordinator.content.dropPartial(source.key)
       guard isCurrent else {

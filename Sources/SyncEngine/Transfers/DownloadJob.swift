@@ -80,6 +80,11 @@ struct DownloadJob {
     return result
   }
 
+  /// A background request keeps the job until the whole content is local.
+  var hasBackground: Bool {
+    early.contains { $0.isBackground } || waiters.values.contains { $0.request.isBackground }
+  }
+
   mutating func add(_ request: Request) {
     guard let source else {
       early.append(request)

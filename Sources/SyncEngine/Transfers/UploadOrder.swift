@@ -7,11 +7,14 @@ struct UploadBatch {
   var files: [Catalog.Inode]
   var isSmall: Bool
   var bytes: UInt64
+  /// Of one file that programs have open: a copy is uploaded, which nothing writes to.
+  var isSnapshot: Bool
 
-  fileprivate init(_ inode: Catalog.Inode) {
+  init(_ inode: Catalog.Inode, isSnapshot: Bool = false) {
     files = [inode]
-    isSmall = inode.size <= ContentUploader.smallFile
+    isSmall = !isSnapshot && inode.size <= ContentUploader.smallFile
     bytes = inode.size
+    self.isSnapshot = isSnapshot
   }
 }
 

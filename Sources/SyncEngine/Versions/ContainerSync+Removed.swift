@@ -34,7 +34,7 @@ extension ContainerSync {
   }
 
   /// Where it was: as far as what it was in is there, or was removed too.
-  private nonisolated func path(of record: ItemRecord) throws(Errno) -> [ItemName] {
+  nonisolated func path(of record: ItemRecord) throws(Errno) -> [ItemName] {
     let catalog = coordinator.catalog
     var names: [ItemName] = []
     var link = record.links.first
@@ -55,8 +55,8 @@ extension ContainerSync {
   /// Brings items back, on every device: directories with all in them that can be. What has got their
   /// name meanwhile keeps it, and they become `name 2.ext`.
   package func restore(_ items: [ItemID]) async throws(RestoreFailure) {
-    try await changeLog {
-      let changes = try self.restoration(of: items)
+    try await changeLog { remote in
+      let changes = try await self.restoration(of: items, remote)
       try self.checkRoom(for: changes)
       return changes
     }
@@ -64,7 +64,7 @@ extension ContainerSync {
 
   /// Nobody is to bring these back any more; nil: nothing that was removed up to now.
   package func forget(_ items: [ItemID]?) async throws(RestoreFailure) {
-    try await changeLog {
+    try await changeLog { _ in
       let all = try self.coordinator.catalog.removedItems(
         since: Timestamp(nanoseconds: .min)
       ).map(\.record.id)
@@ -75,28 +75,34 @@ extension ContainerSync {
   }
 
   /// Puts changes right after the state of the log that they were made from.
-  private func changeLog(_ changes: () throws -> LogChanges) async throws(RestoreFailure) {
+  private func changeLog(
+    _ changes: (RemoteContainer) async throws -> LogChanges
+  ) async throws(RestoreFailure) {
     do {
       try link.check()
       let remote = try await link.container()
-      for _ in 0..<100 {
+      var backoff = Backoff()
+      for _ in 0..<20 {
         try await sync(timeout: .seconds(60), needsRoom: false)
         let catalog = coordinator.catalog
         let position = try catalog.position()
-        let changes = try changes()
+        let changes = try await changes(remote)
         guard !changes.isEmpty else { return }
         guard try catalog.accepts(changes, after: position) else {
           throw RestoreFailure.failed("the items do not fit the container as it is now")
         }
-        if try await remote.commit(changes, after: position, from: origin) != nil {
+        if try await put(changes, after: position, to: remote) != nil {
           // It comes back like any other device's change.
           try await sync(timeout: .seconds(60), needsRoom: false)
           return
         }
+        await backoff.pause()
       }
       throw RestoreFailure.failed("other devices change the log all the time; try again")
     } catch let failure as RestoreFailure {
       throw failure
+    } catch let failure as CycleFailure {
+      throw .failed(failure.asSyncFailure.description)
     } catch let failure as SyncFailure {
       switch failure {
       case .offline: throw .offline
@@ -108,7 +114,9 @@ extension ContainerSync {
     }
   }
 
-  private func restoration(of items: [ItemID]) throws -> LogChanges {
+  private func restoration(
+    of items: [ItemID], _ remote: RemoteContainer
+  ) async throws -> LogChanges {
     let catalog = coordinator.catalog
     let removed = Dictionary(
       try catalog.removedItems(since: Timestamp(nanoseconds: .min)).map {
@@ -130,6 +138,7 @@ extension ContainerSync {
       }
     }
     var taken: Set<Link> = []
+    var changes = LogChanges()
     for id in records.keys.sorted() {
       guard var record = records[id] else { continue }
       record.links = try record.links.map { link in
@@ -143,9 +152,30 @@ extension ContainerSync {
         record.content = kept
       }
       record.conflicts.removeAll { $0.manifest == nil }
-      records[id] = record
+      if try record.id == .root || catalog.remote(record.id) != nil {
+        // A device of a former release brought the item back and left this record where it was.
+        record.id = .random()
+        changes.forgotten.append(id)
+      }
+      if let archive = try keptArchive(record, as: id) {
+        record.conflicts = []
+        changes.upserts += try await self.items(of: archive, in: record.id, remote)
+      }
+      changes.upserts.append(record)
     }
-    return LogChanges(upserts: records.keys.sorted().compactMap { records[$0] })
+    changes.upserts.sort { $0.id < $1.id }
+    return changes
+  }
+
+  /// The archive, where a removed directory is no directory but a dropped version of a package.
+  private func keptArchive(_ record: ItemRecord, as id: ItemID) throws -> ContentVersion? {
+    guard record.kind == .directory, record.conflicts.count == 1,
+      let version = record.conflicts.first
+    else { return nil }
+    let owner = ItemRecord.owner(of: version.id, keptAs: id)
+    let catalog = coordinator.catalog
+    let isKept = try catalog.remote(owner) != nil || catalog.removedItem(owner) != nil
+    return isKept ? version : nil
   }
 
   private static func withAllBelow(_ chosen: Set<ItemID>, _ removed: [ItemID: ItemRecord])

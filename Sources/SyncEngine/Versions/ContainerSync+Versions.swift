@@ -18,10 +18,25 @@ package struct FileVersion: Sendable, Hashable {
   package let hasLocalContents: Bool
 }
 
+/// The versions that the caller of `resolve` has seen.
+package struct ShownVersions: Sendable, Hashable {
+  /// The current one that the caller means. Nil: the one that is current at the call.
+  package var current: VersionID?
+  /// Nil: those that there are at the call.
+  package var all: Set<VersionID>?
+
+  package init(current: VersionID? = nil, all: Set<VersionID>? = nil) {
+    self.current = current
+    self.all = all
+  }
+}
+
 package enum VersionFailure: Error, Sendable, Hashable {
   case notFound
   /// What was to be removed is what the item shows.
   case isCurrent
+  /// There are other versions than the caller was shown; the text says which.
+  case conflict(String)
   case offline
   case unreachable(String)
   case failed(String)
@@ -122,29 +137,54 @@ extension ContainerSync {
   }
 
   /// Ends a file's conflict on every device: of the conflict versions those in `keep` become files
-  /// beside it (`name 2.ext`), the others go. When `keep` does not name the current version, the
-  /// first one that it names becomes current.
-  package nonisolated func resolve(_ number: InodeNumber, keep: [VersionID])
-    async throws(VersionFailure)
-  {
-    // Before anything is waited for, the engine included: what comes from now on nobody has seen, and it
-    // must not go with what they did see.
-    let seen = Set(try versions(of: number).map(\.id)).union(keep)
-    try await resolve(number, keep: keep, seen: seen)
+  /// beside it (`name 2.ext`), the others go to the trash. When `keep` does not name the current
+  /// version, the first one that it names becomes current, and the one before goes to the trash.
+  ///
+  /// Fails with `.conflict`, with nothing done, if there are versions that `shown` does not have.
+  package nonisolated func resolve(
+    _ number: InodeNumber, keep: [VersionID], shown: ShownVersions? = nil
+  ) async throws(VersionFailure) {
+    // Before anything is waited for, the engine included: a version that comes from now on was not
+    // shown to anybody.
+    let now = try versions(of: number)
+    let known = ShownVersions(
+      current: shown?.current ?? now.first { $0.isCurrent }?.id,
+      all: shown?.all ?? Set(now.map(\.id)))
+    try await resolve(number, keep: keep, known)
   }
 
-  private func resolve(_ number: InodeNumber, keep: [VersionID], seen: Set<VersionID>)
+  private func resolve(_ number: InodeNumber, keep: [VersionID], _ shown: ShownVersions)
     async throws(VersionFailure)
   {
     try await changeVersions(of: number) { record, remote in
       // Of a package, what it holds is its current version.
-      let current = record.kind == .file ? nil : try self.currentPackage(record.id)?.id
-      guard seen.isSuperset(of: record.contents.map(\.id) + [current].compactMap(\.self)) else {
-        throw VersionFailure.failed("its versions have changed; list them again, then resolve")
+      let package = record.kind == .file ? nil : try self.currentPackage(record.id)
+      if !PlantedMistake.resolvesUnseenVersions.isPlanted {
+        try Self.check(
+          shown, keep, against: record, current: record.content?.id ?? package?.id)
       }
       return record.kind == .file
         ? try self.resolution(of: record, keep: keep)
         : try await self.packageResolution(of: record, keep: keep, remote)
+    }
+  }
+
+  private static func check(
+    _ shown: ShownVersions, _ keep: [VersionID], against record: ItemRecord, current: VersionID?
+  ) throws(VersionFailure) {
+    // Who keeps the current version by name has seen it.
+    if let current, let expected = shown.current, current != expected, !keep.contains(current) {
+      throw .conflict(
+        "its current version is \(current) now, not \(expected); look at it with `ubiquityfs "
+          + "versions list`, then resolve the conflict again, with --current \(current) if it may go"
+      )
+    }
+    guard let all = shown.all else { return }
+    let seen = all.union(keep).union([shown.current].compactMap(\.self))
+    if let other = record.conflicts.first(where: { !seen.contains($0.id) }) {
+      throw .conflict(
+        "it has another conflict version now, \(other.id); look at it with `ubiquityfs versions "
+          + "list`, then resolve the conflict again")
     }
   }
 
@@ -196,7 +236,8 @@ extension ContainerSync {
       let inode = try catalog.inode(number)
       try link.check()
       let remote = try await link.container()
-      for _ in 0..<100 {
+      var backoff = Backoff()
+      for _ in 0..<20 {
         try await look(settles: settles)
         // Before the record: while a package's changes are made the log may go on.
         let position = try catalog.position()
@@ -207,15 +248,18 @@ extension ContainerSync {
         guard try catalog.accepts(changes, after: position) else {
           throw VersionFailure.failed("what was asked for does not fit the log; nothing was sent")
         }
-        if try await remote.commit(changes, after: position, from: origin) != nil {
+        if try await put(changes, after: position, to: remote) != nil {
           // It comes back like any other device's change: nothing of it was done here.
           try await look(settles: settles)
           return
         }
+        await backoff.pause()
       }
       throw VersionFailure.failed("other devices change the log all the time; try again")
     } catch let failure as VersionFailure {
       throw failure
+    } catch let failure as CycleFailure {
+      throw .failed(failure.asSyncFailure.description)
     } catch let failure as SyncFailure {
       switch failure {
       case .offline: throw .offline

@@ -44,7 +44,9 @@ extension ContentFetcher: VersionFetching {
       rest = rest.dropFirst(batch.count)
       for bytes in try await chunks(batch) {
         do throws(Errno) {
-          try bytes.withUnsafeBytes { bytes throws(Errno) in try file.write(bytes, at: offset) }
+          try bytes.withUnsafeBytes { bytes throws(Errno) in
+            try file.fillHole(bytes, at: offset)
+          }
         } catch {
           throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
         }
@@ -52,6 +54,8 @@ extension ContentFetcher: VersionFetching {
         coordinator.noteFetched(UInt64(bytes.count), of: number, for: cause)
       }
     }
+    // Zeros at the end were left out.
+    do throws(Errno) { try file.truncate(to: offset) } catch { throw .system(error) }
   }
 
   private func checkIsWanted() throws(FetchFailure) {
@@ -78,7 +82,7 @@ extension ContentFetcher: VersionFetching {
       guard let found else { throw FetchFailure.system(.staleNFSFileHandle) }
       if let manifest = found.manifest { return manifest }
       if let obstacle = remote.obstacle { throw obstacle }
-      guard monotonicNanoseconds() < deadline else { throw FetchFailure.stalled }
+      guard monotonicNanoseconds() < deadline else { throw FetchFailure.unsent(unsentError) }
       try? await Task.sleep(for: .milliseconds(100))
     }
   }

@@ -1,0 +1,143 @@
+internal import Catalog
+package import Coordination
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+package import SystemPackage
+
+/// Whether the store holds what this device has read: checked with every look at the log, before
+/// every
+/// put, and before anything local is evicted.
+extension ContainerSync {
+  package nonisolated var condition: StoreCondition { health.condition }
+
+  /// Nil while the store is sound.
+  nonisolated var storeProblem: String? { condition.problem(of: coordinator.container) }
+
+  func setCondition(_ condition: StoreCondition) {
+    guard health.set(condition) else { return }
+    if let problem = condition.problem(of: coordinator.container) {
+      // Nothing is put into such a store.
+      uploads.cancelAll()
+      logger.error("\(problem)")
+    } else {
+      logger.notice("the store of \(coordinator.container) holds again what this device has read")
+    }
+    coordinator.tellContainer()
+  }
+
+  /// The log as it is after a position, with the check that the store still has that position. The
+  /// hash
+  /// is compared when something is about to be put, and on the first look after an interruption.
+  func look(_ remote: RemoteContainer, after position: LogPosition) async throws(CycleFailure)
+    -> [LogSegment]
+  {
+    let started = monotonicNanoseconds()
+    let isDirty = try local { () throws(Errno) in try coordinator.catalog.dirtyCount() } > 0
+    // A user who asks for a sync is told of a rollback at once.
+    let readsHead =
+      !health.isConnected || hurrying > 0
+      || (isDirty && !health.isConfirmed(position, within: StoreHealth.putLimit / 2))
+    let segments = try await remotely { () throws(RemoteError) in
+      try await remote.segments(after: position, readsHead: readsHead)
+    }
+    if readsHead { health.confirm(position, at: started) }
+    return segments
+  }
+
+  /// The store shows another log than this device has read.
+  func rolledBack(_ reason: String) -> CycleFailure {
+    setCondition(.rolledBack(reason: reason))
+    return .unsound(storeProblem ?? reason)
+  }
+
+  /// To be called before anything in the store is put or removed. Within a cycle this costs
+  /// nothing:
+  /// the look at its beginning was that check.
+  func requireSoundStore(_ remote: RemoteContainer) async throws(CycleFailure) {
+    if PlantedMistake.putsUnchecked.isPlanted { return }
+    if let problem = storeProblem { throw .unsound(problem) }
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    guard position.sequence > 0, !health.isConfirmed(position, within: StoreHealth.putLimit) else {
+      return
+    }
+    let started = monotonicNanoseconds()
+    do throws(RemoteError) {
+      _ = try await remote.segments(after: position, readsHead: true)
+    } catch {
+      // The next cycle finds out what it means.
+      if !error.isTransient { signals.look() }
+      throw .remote(error)
+    }
+    health.confirm(position, at: started)
+  }
+
+  /// Puts a segment into the log, unless the store is not sound.
+  func put(
+    _ changes: LogChanges, after position: LogPosition, to remote: RemoteContainer
+  ) async throws(CycleFailure) -> LogPosition? {
+    try await requireSoundStore(remote)
+    let origin = origin
+    let committed: LogPosition?
+    do throws(RemoteError) {
+      committed = try await remote.commit(changes, after: position, from: origin)
+    } catch .rolledBack(let object) {
+      throw rolledBack("\(object) is missing or is not what this device read there")
+    } catch {
+      throw .remote(error)
+    }
+    if let committed { health.confirm(committed) }
+    return committed
+  }
+}
+
+extension ContainerSync: StoreConfirming {
+  package nonisolated var evictionRefusal: Errno? {
+    if PlantedMistake.evictsUnchecked.isPlanted { return nil }
+    if PlantedMistake.evictsDeleted.isPlanted, link.isEnded { return nil }
+    if !condition.isNormal { return .resourceBusy }
+    if link.obstacle != nil { return .networkDown }
+    return health.mayEvict ? nil : .resourceTemporarilyUnavailable
+  }
+
+  package nonisolated func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void) {
+    let refusal = evictionRefusal
+    guard refusal == .resourceTemporarilyUnavailable else { return completion(refusal) }
+    let isFirst = health.join { isSound in
+      let refusal = self.condition.isNormal ? Errno.networkDown : Errno.resourceBusy
+      completion(isSound ? nil : refusal)
+    }
+    guard isFirst else { return }
+    Task { self.health.checked(await self.isStoreSound()) }
+  }
+
+  /// One list request and one for the head; beside cycles, of which one may take long.
+  private nonisolated func isStoreSound() async -> Bool {
+    let started = monotonicNanoseconds()
+    do {
+      let remote = try await link.container()
+      let position = try coordinator.catalog.position()
+      guard position.sequence > 0 else { return false }
+      _ = try await remote.segments(after: position, readsHead: true)
+      health.confirm(position, at: started)
+      return health.grantEvictions(at: started)
+    } catch let error as RemoteError {
+      switch error {
+      case .rolledBack(let object): await suspect(object)
+      case .logRemoved: signals.look()
+      default: break
+      }
+      return false
+    } catch {
+      return false
+    }
+  }
+
+  /// A cycle finds out what it means; until then nothing is evicted.
+  private func suspect(_ object: String) {
+    guard condition.isNormal else { return }
+    setCondition(.rolledBack(reason: "\(object) is missing or is another"))
+    signals.look()
+  }
+}

@@ -1,0 +1,174 @@
+internal import Catalog
+internal import Coordination
+internal import Model
+internal import RemoteStore
+internal import SystemPackage
+
+/// Very many removals at once, of this device or of another: applied and sent in batches, since the
+/// three
+/// trees of all of them at once take more memory than everything else.
+///
+/// A batch has files and links alone of which a plan says the same with and without the rest:
+/// nobody
+/// touched them on the other side, nothing takes their places, and they are in no package. Their
+/// directories are planned when they are empty.
+extension ContainerSync {
+  /// Applies what other devices removed.
+  func applyRemovals() async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    let limit = settings.manyItems.arrivalPart
+    guard
+      try local({ () throws(Errno) in
+        try catalog.differsInMore(than: settings.manyItems.arrivals)
+      })
+    else { return }
+    var last: ItemID?
+    // What programs claim or present is planned for one by one.
+    while !coordinator.claims.concerns(coordinator.container) {
+      guard !Task.isCancelled else { throw .cancelled }
+      let start = last
+      let page = try local { () throws(Errno) in
+        try catalog.removedElsewhere(after: start, limit: limit)
+      }
+      if let plan = try local({ () throws(Errno) in try removalPlan(page) }), !plan.local.isEmpty {
+        // What changed meanwhile is left to the plan of all that is left.
+        _ = try await apply(plan, [:], 0)
+      }
+      last = page.last
+      guard page.count == limit else { return }
+      await Task.yield()
+    }
+  }
+
+  /// Sends what was removed here, unless the user is to be asked first. True: some of it went, so
+  /// look
+  /// again.
+  func sendRemovals(to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    let limit = settings.manyItems.departurePart
+    guard !coordinator.claims.concerns(coordinator.container),
+      try local({ () throws(Errno) in
+        try catalog.isDirtyInMore(than: settings.manyItems.departures)
+      }),
+      let items = try itemsIfAllMayGo()
+    else { return false }
+    var hasMoved = false
+    var last: ItemID?
+    while !coordinator.claims.concerns(coordinator.container) {
+      guard !Task.isCancelled else { throw .cancelled }
+      let position = try local { () throws(Errno) in try catalog.position() }
+      let start = last
+      let page = try local { () throws(Errno) in
+        try catalog.removedHere(after: start, limit: limit)
+      }
+      if let plan = try local({ () throws(Errno) in try removalPlan(page.map(\.item)) }),
+        !plan.removals.isEmpty
+      {
+        let judged = try judgeBatch(plan, of: items)
+        let parents = try local { () throws(Errno) in try directories(of: plan) }
+        guard try await commit(plan, to: remote, after: position) else { return true }
+        try noteDeletions(judged)
+        emptied.formUnion(parents)
+        hasMoved = true
+      }
+      last = page.last?.item
+      guard page.count == limit else { break }
+      await Task.yield()
+    }
+    return hasMoved
+  }
+
+  /// Those that the removed items are in. They count for nothing when they go, as before they were
+  /// emptied.
+  private func directories(of plan: Plan) throws(Errno) -> Set<ItemID> {
+    var result: Set<ItemID> = []
+    for id in plan.removals {
+      result.formUnion(try coordinator.catalog.remote(id)?.links.map(\.parent) ?? [])
+    }
+    return result
+  }
+
+  /// Of these items, those that simply go. Nil: none does.
+  private func removalPlan(_ page: [ItemID]) throws(Errno) -> Plan? {
+    guard !page.isEmpty else { return nil }
+    let items = try gather(page).items
+    var looks = RemovalLooks(self, items)
+    var chosen: [ItemID: ItemTrees] = [:]
+    for (id, trees) in items where try isLoneRemoval(id, trees, &looks) { chosen[id] = trees }
+    guard !chosen.isEmpty else { return nil }
+    let planner = Planner(
+      device: device, view: looks.view, reserved: reserved, packages: coordinator.packages)
+    let plan = try planner.plan(chosen)
+    guard !plan.isPreliminary, plan.upserts.isEmpty, plan.uploads.isEmpty, plan.versions.isEmpty,
+      plan.archives.isEmpty, plan.deferred.isEmpty,
+      plan.local.allSatisfy({ if case .remove = $0 { true } else { false } })
+    else { return nil }
+    return plan
+  }
+
+  private func isLoneRemoval(
+    _ id: ItemID, _ trees: ItemTrees, _ looks: inout RemovalLooks
+  ) throws(Errno) -> Bool {
+    guard let record = trees.base, record.kind != .directory else { return false }
+    switch (trees.local, trees.remote) {
+    case (let local?, nil):
+      guard local.stamp == nil, local.edited == nil, !local.isBusy,
+        local.record.links == record.links
+      else { return false }
+      for link in record.links {
+        guard try !looks.isReplacedElsewhere(link) else { return false }
+      }
+    case (nil, let remote?):
+      guard remote == record, try looks.lost.lost(id) != nil else { return false }
+    default: return false
+    }
+    guard try looks.finder.roots(of: record, .local).isEmpty else { return false }
+    return try looks.finder.roots(of: record, .remote).isEmpty
+  }
+}
+
+/// What a batch of removals asks of the trees, with the answers of directories, of which many are
+/// the same.
+private struct RemovalLooks {
+  let view: CatalogTrees
+  var finder: PackageFinder<CatalogTrees>
+  var lost: LostItems<CatalogTrees>
+  /// Directories that the log has no more: whether another item has the place of one, or of one
+  /// above it.
+  private var replaced: [ItemID: Bool] = [:]
+
+  init(_ sync: ContainerSync, _ items: [ItemID: ItemTrees]) {
+    view = CatalogTrees(catalog: sync.coordinator.catalog)
+    finder = PackageFinder(view: view, types: sync.coordinator.packages, items: items)
+    lost = LostItems(device: sync.device, view: view)
+  }
+
+  /// Whether something in the log takes the name, or that of a directory around it: so a tree comes
+  /// that
+  /// is unpacked anew, and a plan shows both changes at once.
+  mutating func isReplacedElsewhere(_ link: Link) throws(Errno) -> Bool {
+    if try view.remoteChild(of: link.parent, named: link.name) != nil { return true }
+    var path: [ItemID] = []
+    var current = link.parent
+    var answer = false
+    while current != .root {
+      if let known = replaced[current] {
+        answer = known
+        break
+      }
+      guard try view.remoteRecord(current) == nil,
+        let above = try view.localRecord(current)?.links.first
+      else { break }
+      // So that a walk in a circle ends.
+      replaced[current] = false
+      path.append(current)
+      if try view.remoteChild(of: above.parent, named: above.name) != nil {
+        answer = true
+        break
+      }
+      current = above.parent
+    }
+    for item in path { replaced[item] = answer }
+    return answer
+  }
+}

@@ -1,0 +1,181 @@
+internal import Catalog
+internal import Coordination
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+package import SystemPackage
+
+/// What a recovery did.
+package struct RecoveryOutcome: Sendable, Hashable {
+  /// Nil: the store needed none, or another device had made one.
+  package var sequence: UInt64?
+  /// Items that the log has now.
+  package var items: UInt64 = 0
+  /// Contents that this device uploaded again.
+  package var uploaded = 0
+  /// Paths of the files that the log has by name only: no device has supplied them so far.
+  package var missing: [String] = []
+}
+
+/// Makes a container whole after its store went back to an earlier state.
+///
+/// The device publishes what it knows as a snapshot beyond everything that the store or any device
+/// has
+/// named, with all contents by name only whose packs are gone. Every device, this one included,
+/// then
+/// reads that snapshot, and supplies what it has and the log has not (`installRecovered`).
+///
+/// **Invariant: until the index of the snapshot is put, no device acts on any of it.** So a device
+/// may stop
+/// anywhere in here, and recovering again begins anew at a later number.
+extension ContainerSync {
+  /// The log goes on at a multiple of this: devices that are away may know of more segments than
+  /// anybody
+  /// told.
+  private static let step: UInt64 = 1_000_000
+
+  package func recoverStore() async throws(SyncFailure) -> RecoveryOutcome {
+    hurrying += 1
+    defer { hurrying -= 1 }
+    try link.check()
+    var outcome = RecoveryOutcome()
+    // Perhaps the store is sound again, or another device was first.
+    if case .failed(let failure) = await runCycle(freshly: true), condition.isNormal {
+      throw failure
+    }
+    // What was deleted stays so.
+    try link.check()
+    if !condition.isNormal {
+      do throws(CycleFailure) {
+        let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+        outcome.sequence = try await publishRecovery(to: remote)
+      } catch {
+        throw error.asSyncFailure
+      }
+    }
+    supplied = 0
+    try await sync(needsRoom: false)
+    outcome.uploaded = supplied
+    do throws(Errno) {
+      outcome.items = UInt64(try coordinator.catalog.loggedItemCount())
+      outcome.missing = try missingPaths()
+    } catch {
+      throw .failed("the catalog of this device cannot be used: \(error)")
+    }
+    return outcome
+  }
+
+  /// Files whose content no device has supplied, by path.
+  package nonisolated func missingPaths() throws(Errno) -> [String] {
+    let catalog = coordinator.catalog
+    var result: [String] = []
+    for item in try catalog.pendingContents() {
+      guard let number = try catalog.inodeNumber(of: item),
+        try catalog.inode(number).content == .remote, let path = try catalog.path(of: number)
+      else { continue }
+      result.append(path.map(\.description).joined(separator: "/"))
+    }
+    return result.sorted()
+  }
+
+  /// After the remote tree was replaced by that of a recovery: nothing that was noted about the old
+  /// one
+  /// holds, and chunks that only this device knows of are told of again.
+  func beginAnew() throws(CycleFailure) {
+    staged = [:]
+    dropStagings(except: [])
+    damaged = [:]
+    unannounced = []
+    hasResumed = false
+    isRecovered = nil
+    try resumeUploads()
+  }
+
+  /// What a content here was before a recovery, if it still is that.
+  func keptContent(_ item: LocalItem) throws(Errno) -> StagedContent? {
+    if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
+    guard isRecovered == true, let kept = try coordinator.catalog.keptVersion(of: item.inode.item)
+    else {
+      return nil
+    }
+    // Content that is not here can be supplied only where its chunks are.
+    let manifest =
+      item.inode.content == .local
+      ? nil : try coordinator.catalog.shownContent(of: item.inode.number)?.manifest
+    guard item.inode.content == .local || (item.inode.version == kept.version && manifest != nil)
+    else { return nil }
+    let content = StagedContent(
+      version: kept.version, inode: item.inode,
+      manifest: item.inode.size == 0 ? .empty : manifest)
+    return kept.generation == item.inode.generation && kept.size == item.inode.size
+      && kept.modified == item.inode.modified && kept.changed == item.inode.changed
+      ? content : nil
+  }
+
+  /// Gives the sequence of the snapshot.
+  private func publishRecovery(to remote: RemoteContainer) async throws(CycleFailure) -> UInt64 {
+    let catalog = coordinator.catalog
+    let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
+    defer { export.end() }
+    let known = try local { () throws(Errno) in try catalog.foldedPositions() }
+    let own = try local { () throws(Errno) in try catalog.recovery() }
+    guard let head = known.last, head == export.position else {
+      throw .local(
+        "this device has read nothing of \(coordinator.container) so far; run `ubiquityfs store "
+          + "recover` on a device that has")
+    }
+    let origin = origin
+    let (last, number) = try await remotely { () throws(RemoteError) in
+      let stored = try await remote.sequences().max() ?? 0
+      var last = max(head.sequence, stored)
+      var number = own?.number ?? 0
+      for cursor in try await remote.cursors() {
+        if cursor.sequence <= UInt64(Int64.max) / 2 { last = max(last, cursor.sequence) }
+        number = max(number, cursor.recovery)
+      }
+      if let newest = try await remote.snapshots(beyond: 0).first,
+        let index = try? await remote.snapshot(newest)
+      {
+        number = max(number, index.recovery?.number ?? 0)
+      }
+      return (last, number)
+    }
+    guard last < UInt64(Int64.max) / 2, number < .max else {
+      throw .local("the numbers in the store of \(coordinator.container) are too large to go on")
+    }
+    let isNamed = try await remotely { () throws(RemoteError) in
+      try await remote.restoreName(from: origin)
+    }
+    guard isNamed else {
+      throw .local(
+        "another container has the name \(coordinator.container) in the store; this one cannot be "
+          + "recovered there")
+    }
+    let sequence = (last / Self.step + 1) * Self.step
+    let recovery = LogRecovery(number: number + 1, sequence: sequence, known: known)
+    let segment = remote.recoverySegment(at: sequence, after: head, from: origin)
+    let writer = remote.writeSnapshot(at: segment.position, from: origin)
+    let packs = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
+    let (parts, items) = try await put(
+      export, to: writer, through: RecoveryFilter(catalog: catalog, packs: packs))
+    FaultPoint.reach("recover.parts-put")
+    let isFirst = try await remotely { () throws(RemoteError) in
+      try await remote.put(recovery: segment)
+    }
+    FaultPoint.reach("recover.segment-put")
+    guard isFirst else {
+      await writer.discard(parts.count)
+      throw .unsound(
+        "another device is recovering \(coordinator.container); wait for it, then run: ubiquityfs sync"
+      )
+    }
+    let mark = try await remotely { () throws(RemoteError) in
+      try await writer.finish(parts, items: items, recovery: recovery)
+    }
+    FaultPoint.reach("recover.index-put")
+    guard mark != nil else { throw .unsound("another device recovered \(coordinator.container)") }
+    logger.notice("recovery \(recovery.number): \(items) items are published at \(sequence)")
+    return sequence
+  }
+}

@@ -1,0 +1,46 @@
+internal import Catalog
+internal import Model
+internal import SystemPackage
+
+/// What of a snapshot can still be read in a store that lost packs. Contents without their chunks
+/// stay
+/// by name, so that a device that has them can supply them; nothing is ever named as if it could be
+/// read.
+struct RecoveryFilter {
+  let catalog: ContainerCatalog
+  /// Those that the store has.
+  let packs: Set<PackID>
+
+  func readable(_ part: SnapshotPart) throws(Errno) -> SnapshotPart {
+    var ids: Set<ChunkID> = []
+    for record in part.items + part.removed.map(\.record) {
+      for content in record.contents { ids.formUnion((content.manifest?.chunks ?? []).map(\.id)) }
+    }
+    let places = try catalog.chunkLocations(Array(ids))
+    func isReadable(_ content: ContentVersion) -> Bool {
+      content.manifest?.chunks.allSatisfy { places[$0.id].map { packs.contains($0.pack) } ?? false }
+        ?? false
+    }
+    var result = SnapshotPart()
+    result.items = part.items.map { record in
+      var record = record
+      if let content = record.content, !isReadable(content) {
+        record.content = content.withoutManifest
+      }
+      // A version of a package is one archive, and cannot be supplied by files.
+      record.conflicts = record.conflicts.compactMap {
+        isReadable($0) ? $0 : record.kind == .file ? $0.withoutManifest : nil
+      }
+      return record
+    }
+    // What was removed nobody has any more.
+    result.removed = part.removed.filter { $0.record.contents.allSatisfy(isReadable) }
+    result.chunks = part.chunks.filter { packs.contains($0.pack) }
+    result.packs = part.packs.filter { packs.contains($0.pack) || $0.state == .deleted }
+    return result
+  }
+}
+
+extension ItemRecord {
+  fileprivate var contents: [ContentVersion] { [content].compactMap(\.self) + conflicts }
+}

@@ -1,0 +1,89 @@
+internal import Catalog
+internal import ContentStore
+internal import Coordination
+internal import Glibc
+internal import Model
+internal import Platform
+internal import SystemPackage
+
+/// Which files can be uploaded as they are though programs have them open for writing.
+///
+/// A snapshot is taken only of a file to which nothing has written for a while, that no lock
+/// concerns
+/// and that nobody claims: a program in the midst of a change is never seen half done. All of it is
+/// asked again after the bytes were copied.
+struct QuietFiles: Sendable {
+  let coordinator: ContainerCoordinator
+  let claims: EngineClaims
+  /// Nil: none is.
+  let quiet: Duration?
+
+  func allows(_ inode: Catalog.Inode) -> Bool {
+    guard let quiet, inode.content == .local else { return false }
+    coordinator.lookAtContent(inode.number)
+    guard let now = try? coordinator.catalog.inode(inode.number), !now.isOrphan,
+      UploadIdentity(now) == UploadIdentity(inode)
+    else { return false }
+    if PlantedMistake.snapshotsWrittenFiles.isPlanted { return true }
+    return isOld(max(inode.changed, inode.modified), quiet) && isQuietOnDisk(inode, quiet)
+      && !isClaimedOrPackaged(inode) && !isLocked(inode)
+  }
+
+  /// A copy of the content as it is now, without a name; nil if the file is in use. Blocks.
+  func snapshot(of inode: Catalog.Inode) throws(Errno) -> OpenFile? {
+    guard allows(inode) else { return nil }
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    let file = try coordinator.content.open(key, writable: false)
+    // From here on a store through a mapping moves the file's time: its pages are clean.
+    try coordinator.content.synchronize(key, file)
+    let before = try FileMoment(file)
+    guard before.size == inode.size, allows(inode) else { return nil }
+    let copy = try coordinator.content.unnamed()
+    try ContentFiles.copy(file, to: copy)
+    let isSame = try FileMoment(file) == before
+    guard isSame || PlantedMistake.snapshotsWrittenFiles.isPlanted, allows(inode) else {
+      return nil
+    }
+    return copy
+  }
+
+  private func isOld(_ time: Timestamp, _ quiet: Duration) -> Bool {
+    let now = coordinator.catalog.now.nanoseconds
+    let (age, overflow) = now.subtractingReportingOverflow(time.nanoseconds)
+    // A clock that was set back says nothing of how long ago that was.
+    return !overflow && age >= 0 && .nanoseconds(age) >= quiet
+  }
+
+  /// What the kernel wrote by itself shows in the file first.
+  private func isQuietOnDisk(_ inode: Catalog.Inode, _ quiet: Duration) -> Bool {
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    guard let found = try? coordinator.content.found(key) else { return inode.size == 0 }
+    return found.size == inode.size && isOld(Timestamp(nanoseconds: found.modified), quiet)
+  }
+
+  private func isClaimedOrPackaged(_ inode: Catalog.Inode) -> Bool {
+    guard let place = try? coordinator.claimed(inode.number), place.below.isEmpty else {
+      return true
+    }
+    return claims.table.isTaken(ClaimAccess(place.path, .writing([])), for: claims.claimant)
+  }
+
+  private func isLocked(_ inode: Catalog.Inode) -> Bool {
+    guard let locks = coordinator.fileLocks else { return true }
+    return coordinator.isLocked(inode.number, locks)
+  }
+}
+
+/// What moves when something writes to a file.
+private struct FileMoment: Equatable {
+  let size: UInt64
+  let modified: Int64
+  let changed: Int64
+
+  init(_ file: OpenFile) throws(Errno) {
+    let status = try file.status()
+    size = UInt64(max(0, status.st_size))
+    modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
+    changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+  }
+}

@@ -1,0 +1,35 @@
+package import Model
+package import SystemPackage
+
+/// What a program gets that reads a content which its device has announced and not uploaded.
+package struct UnsentContent: Sendable, Hashable {
+  /// How long it waits.
+  package var wait: Duration
+  /// ETIMEDOUT or EIO.
+  package var error: Errno
+
+  package init(wait: Duration = .seconds(60), error: Errno = .timedOut) {
+    self.wait = wait
+    self.error = error
+  }
+}
+
+/// One such content that programs wait for. Monotonic nanoseconds.
+struct UnsentWait {
+  let version: VersionID
+  let since: UInt64
+  /// When somebody last waited for it.
+  var last: UInt64
+  var isTold = false
+
+  /// After so long it is said.
+  static let moment: UInt64 = 1_000_000_000
+  /// So long after the last look the wait begins anew.
+  static let memory: UInt64 = 30_000_000_000
+
+  init(version: VersionID, since: UInt64) {
+    self.version = version
+    self.since = since
+    last = since
+  }
+}

@@ -1,0 +1,222 @@
+internal import Catalog
+internal import ContentStore
+internal import Coordination
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// Sends the contents of some files, from a reading claim: never of a file that is being written.
+struct UploadRun: Sendable {
+  struct Content {
+    let inode: Catalog.Inode
+    let manifest: Manifest
+    /// It was copied while programs had the file open.
+    let isSnapshot: Bool
+  }
+
+  struct Outcome {
+    /// Durable in the backend. None of a run that failed or was cancelled.
+    var contents: [Content] = []
+    /// Durable in the backend, whatever stopped the rest.
+    var chunks: [ChunkLocation] = []
+    var failure: RemoteError?
+  }
+
+  private let coordinator: ContainerCoordinator
+  private let transfers: TransferBoard
+  private let quiet: QuietFiles
+  private let uploader: ContentUploader
+  private let stored = Lock<[ChunkLocation]>([])
+  private let isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID>
+  private let failed: @Sendable (Catalog.Inode, String) -> Void
+
+  init(
+    coordinator: ContainerCoordinator, transfers: TransferBoard, quiet: QuietFiles,
+    remote: RemoteContainer, packs: Int, known: Set<ChunkID>,
+    failed: @escaping @Sendable (Catalog.Inode, String) -> Void
+  ) {
+    self.coordinator = coordinator
+    self.transfers = transfers
+    self.failed = failed
+    self.quiet = quiet
+    let (catalog, stored) = (coordinator.catalog, stored)
+    uploader = remote.makeUploader(packs: packs) { chunks in
+      stored.withLock { $0 += chunks }
+      try? catalog.noteSent(chunks)
+    }
+    isKnown = { ids in try catalog.usableChunks(ids).union(ids.filter(known.contains)) }
+  }
+
+  /// `begins` is told of each batch before a file of it is opened. A cancelled call ends at once,
+  /// even
+  /// while packs wait for their turn.
+  func send(_ batches: [UploadBatch], begins: @Sendable (UploadBatch) -> Void) async -> Outcome {
+    let uploader = uploader
+    let result = await withTaskCancellationHandler {
+      await sendAll(batches, begins)
+    } onCancel: {
+      Task { await uploader.abandon() }
+    }
+    var outcome = Outcome()
+    switch result {
+    case .success(let contents):
+      outcome.contents = contents
+      FaultPoint.reach("sync.uploaded")
+    case .failure(let failure):
+      await uploader.abandon()
+      if failure != .cancelled { outcome.failure = failure }
+    }
+    outcome.chunks = stored.withLock { $0 }
+    return outcome
+  }
+
+  private func sendAll(
+    _ batches: [UploadBatch], _ begins: @Sendable (UploadBatch) -> Void
+  ) async -> Result<[Content], RemoteError> {
+    var done: [Content] = []
+    do throws(RemoteError) {
+      for batch in batches {
+        if Task.isCancelled { throw .cancelled }
+        begins(batch)
+        for (inode, manifest) in try await send(batch) {
+          done.append(Content(inode: inode, manifest: manifest, isSnapshot: batch.isSnapshot))
+        }
+      }
+      _ = try await uploader.finish()
+      return .success(done)
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  /// Of each file that did not change while it was read, its content.
+  private func send(_ batch: UploadBatch) async throws(RemoteError)
+    -> [(inode: Catalog.Inode, manifest: Manifest)]
+  {
+    for inode in batch.files {
+      transfers.began(inode.number, size: inode.size)
+      coordinator.tellStatus(inode.number)
+      coordinator.opened(inode.number, forWriting: false)
+    }
+    var errors: [InodeNumber: String] = [:]
+    defer {
+      for inode in batch.files {
+        transfers.ended(inode.number, error: errors[inode.number])
+        coordinator.closed(inode.number, forWriting: false)
+        coordinator.reclaim(inode.number)
+        coordinator.tellStatus(inode.number)
+      }
+    }
+    let manifests =
+      batch.isSmall
+      ? try await sendSmall(batch.files)
+      : [
+        try await ofOneFile { () throws(RemoteError) in
+          try await sendLarge(batch.files[0], isSnapshot: batch.isSnapshot)
+        }
+      ]
+    FaultPoint.reach("sync.content-durable")
+    var result: [(inode: Catalog.Inode, manifest: Manifest)] = []
+    for (inode, manifest) in zip(batch.files, manifests) {
+      switch manifest {
+      case .success(let manifest?): result.append((inode, manifest))
+      case .success(nil): break
+      case .failure(let errno):
+        // One file that can't be read holds up no other.
+        let text = "its content cannot be read here: \(errno)"
+        failed(inode, text)
+        errors[inode.number] = text
+      }
+    }
+    return result
+  }
+
+  /// Separates the failure of one file from a failure of the whole run. Nil: the file changed.
+  private func ofOneFile(_ body: () async throws(RemoteError) -> Manifest)
+    async throws(RemoteError) -> Result<Manifest?, Errno>
+  {
+    do throws(RemoteError) {
+      return .success(try await body())
+    } catch .changedWhileReading {
+      return .success(nil)
+    } catch .file(let errno) {
+      return .failure(errno)
+    }
+  }
+
+  private func sendSmall(_ inodes: [Catalog.Inode]) async throws(RemoteError)
+    -> [Result<Manifest?, Errno>]
+  {
+    let coordinator = coordinator
+    let files = inodes.filter { $0.size > 0 }.map { inode in
+      SmallFile(size: inode.size) { () throws(Errno) in
+        try coordinator.contentForUpload(of: inode)
+      } synchronize: { file throws(Errno) in
+        try coordinator.content.synchronize(inode.uploadKey, file)
+      }
+    }
+    var rest = try await uploader.add(small: files, isKnown: isKnown)[...]
+    var results: [Result<Manifest?, Errno>] = []
+    for inode in inodes {
+      guard inode.size > 0, let next = rest.popFirst() else {
+        results.append(.success(.empty))
+        continue
+      }
+      results.append(
+        try await ofOneFile { () throws(RemoteError) in try next.get() })
+    }
+    return results
+  }
+
+  private func sendLarge(_ inode: Catalog.Inode, isSnapshot: Bool) async throws(RemoteError)
+    -> Manifest
+  {
+    let coordinator = coordinator
+    if isSnapshot, inode.size == 0, quiet.allows(inode) { return .empty }
+    let room = isSnapshot ? await coordinator.reserve(inode.size) : nil
+    defer { room?.end() }
+    guard let file = try await open(inode, isSnapshot: isSnapshot) else {
+      throw .changedWhileReading
+    }
+    let board = transfers
+    let manifest = try await uploader.add(
+      file: file, size: inode.size, isKnown: isKnown,
+      progress: {
+        board.progressed(inode.number, to: $0)
+        coordinator.tellStatus(inode.number)
+      })
+    // The row is to say that this file is the version that is sent: after a power cut it has to be.
+    // It never says so of a snapshot while the file is open.
+    if isSnapshot { return manifest }
+    do throws(Errno) {
+      try await BlockingWork.run { () throws(Errno) in
+        try coordinator.content.synchronize(inode.uploadKey, file)
+      }
+    } catch {
+      throw .file(error)
+    }
+    return manifest
+  }
+}
+
+extension UploadRun {
+  /// Nil: it is not to be read now.
+  private func open(_ inode: Catalog.Inode, isSnapshot: Bool) async throws(RemoteError)
+    -> OpenFile?
+  {
+    guard isSnapshot else {
+      do throws(Errno) { return try coordinator.contentForUpload(of: inode) } catch {
+        throw .file(error)
+      }
+    }
+    let quiet = quiet
+    // Where there is no room for a copy, the file waits for its close.
+    return await BlockingWork.run { try? quiet.snapshot(of: inode) }
+  }
+}
+
+extension Catalog.Inode {
+  /// Of a file, as all are that are sent.
+  fileprivate var uploadKey: ContentKey { ContentKey(item: item, generation: generation) }
+}

@@ -1,0 +1,391 @@
+internal import Catalog
+internal import Coordination
+internal import Logging
+internal import Model
+internal import RemoteStore
+internal import SystemPackage
+
+/// A check of a container's objects while it goes on.
+struct StoreCheck {
+  let options: VerifyOptions
+  let progress: ContainerSync.VerifyProgress
+  var report = VerifyReport()
+  var total: UInt64 = 0
+  /// Packs whose chunks can all be read and that are damaged otherwise.
+  var brokenFrames: [PackID] = []
+  /// Items of which no file here has the content.
+  var unresolved: [Unresolved] = []
+
+  struct Unresolved {
+    let item: ItemID
+    let version: VersionID
+    let content: VerifiedContent
+  }
+
+  init(options: VerifyOptions, progress: @escaping ContainerSync.VerifyProgress) {
+    self.options = options
+    self.progress = progress
+  }
+
+  /// One more object is known of, and whether it was looked at.
+  mutating func count(isChecked: Bool = true) {
+    report.objects += 1
+    if isChecked { report.checked += 1 }
+    total = max(total, report.objects)
+    progress(report.objects, total)
+  }
+
+  mutating func add(_ object: String, _ check: ObjectCheck) {
+    switch check {
+    case .good: break
+    case .missing: report.add(.object(object, reason: "it is missing"), isMissing: true)
+    case .damaged(let reason): report.add(.object(object, reason: reason), isMissing: false)
+    }
+  }
+}
+
+/// What reading a pack gave.
+private struct CheckedPack: Sendable {
+  let pack: PackID
+  let result: Result<PackCheck, RemoteError>
+
+  init(_ pack: PackID, _ chunks: [ChunkLocation], in remote: RemoteContainer) async {
+    self.pack = pack
+    do throws(RemoteError) {
+      result = .success(try await remote.checkPack(pack, chunks))
+    } catch {
+      result = .failure(error)
+    }
+  }
+}
+
+/// Checks that the store holds every object that the log references, and uploads again what it does
+/// not hold and this
+/// device has. Beside cycles, like compaction; it may stop anywhere and be run again.
+///
+/// **Order.** The catalog notes a lost chunk before anything else is done about it: from then on no
+/// upload takes it for
+/// stored. A file that has it locally is marked as edited before its chunks are uploaded: from then
+/// on it does not
+/// count as uploaded, and cannot be evicted. A stop in between leaves the upload to the next cycle.
+extension ContainerSync {
+  package typealias VerifyProgress = @Sendable (_ done: UInt64, _ total: UInt64) -> Void
+
+  package func verify(
+    _ options: VerifyOptions, progress: @escaping VerifyProgress = { _, _ in }
+  ) async throws(SyncFailure) -> VerifyReport {
+    try link.check()
+    switch await runCycle(freshly: true) {
+    case .failed(let failure) where failure.isOfTheNetwork || failure == .stopped: throw failure
+    // What keeps a cycle from finishing is found below, or is no concern of the store.
+    default: break
+    }
+    hurrying += 1
+    defer { hurrying -= 1 }
+    do throws(CycleFailure) {
+      var check = StoreCheck(options: options, progress: progress)
+      let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+      check.total = try local { () throws(Errno) in try coordinator.catalog.countPacksInUse() }
+      try await checkLog(&check, remote)
+      try await checkSnapshot(&check, remote)
+      try await checkPacks(&check, remote)
+      let marked = try await markLost(&check)
+      try await rescue(&check, remote)
+      try await uploadMarked(marked, &check)
+      try reportUnresolved(&check)
+      return check.report
+    } catch {
+      throw error.asSyncFailure
+    }
+  }
+
+  // MARK: The log
+
+  /// All segments that are still kept, up to the one that this device has read.
+  private func checkLog(_ check: inout StoreCheck, _ remote: RemoteContainer)
+    async throws(CycleFailure)
+  {
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    guard position.sequence > 0 else { return }
+    var expected: UInt64?
+    var previous: [UInt8]?
+    var last: UInt64 = 0
+    while last < position.sequence {
+      let after = last
+      let numbers = try await remotely { () throws(RemoteError) in
+        try await remote.segmentNumbers(after: after, limit: 1000)
+      }.filter { $0 <= position.sequence }
+      guard let end = numbers.last else { break }
+      for number in numbers {
+        guard !Task.isCancelled else { throw .cancelled }
+        // The first one that is kept may be any: what is before it is in a snapshot.
+        for missing in (expected ?? number)..<number {
+          check.count()
+          check.add(remote.objectName(ofSegment: missing), .missing)
+          previous = nil
+          guard check.report.unlisted == 0 else { break }
+        }
+        expected = number + 1
+        let isHead = number == position.sequence
+        let isRead = isHead || (check.options.readsData && check.options.isChosen())
+        check.count(isChecked: isRead || !check.options.readsData)
+        guard isRead else {
+          previous = nil
+          continue
+        }
+        let known = previous
+        let (found, hash) = try await remotely { () throws(RemoteError) in
+          try await remote.checkSegment(
+            number, hash: isHead ? position.hash : nil, previous: known)
+        }
+        check.add(remote.objectName(ofSegment: number), found)
+        previous = hash
+      }
+      last = end
+    }
+    guard expected != position.sequence + 1 else { return }
+    check.count()
+    check.add(remote.objectName(ofSegment: position.sequence), .missing)
+  }
+
+  /// The newest snapshot: older ones are kept for a while and nobody needs them. A log that does
+  /// not begin with its
+  /// first segment needs one.
+  private func checkSnapshot(_ check: inout StoreCheck, _ remote: RemoteContainer)
+    async throws(CycleFailure)
+  {
+    let known = try local { () throws(Errno) in try coordinator.catalog.logLength() }.snapshot
+    let listed = try await remotely { () throws(RemoteError) in
+      try await remote.snapshots(beyond: 0)
+    }
+    guard let newest = ([known] + listed).max(), newest > 0 else { return }
+    let readsData = check.options.readsData && check.options.isChosen()
+    let found = try await remotely { () throws(RemoteError) in
+      try await remote.checkSnapshot(newest, readsData: readsData)
+    }
+    let failed = found.filter { $0.check != .good }
+    for _ in found { check.count(isChecked: readsData || !check.options.readsData) }
+    guard !failed.isEmpty else { return }
+    // A newer one takes its place. It can be written if the log went on since.
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    if position.sequence > newest {
+      do throws(CycleFailure) {
+        try await writeSnapshot(to: remote)
+        check.report.repaired += 1
+        logger.notice("snapshot \(newest) in the backend is damaged; a newer one was written")
+        return
+      } catch .cancelled {
+        throw .cancelled
+      } catch {
+        logger.warning("snapshot \(newest) in the backend is damaged: \(error.asSyncFailure)")
+      }
+    }
+    for (object, result) in failed { check.add(object, result) }
+  }
+
+  // MARK: Packs
+
+  private static let pageOfPacks = 64
+  private static let parallelReads = 4
+
+  private func checkPacks(_ check: inout StoreCheck, _ remote: RemoteContainer)
+    async throws(CycleFailure)
+  {
+    let catalog = coordinator.catalog
+    var listing = remote.listPacks()
+    var after: PackID?
+    while true {
+      guard !Task.isCancelled else { throw .cancelled }
+      let start = after
+      let (extents, last) = try local { () throws(Errno) in
+        try catalog.packExtents(after: start, limit: Self.pageOfPacks)
+      }
+      guard let last else { return }
+      after = last
+      var toRead: [PackID] = []
+      for extent in extents {
+        let looksWhole: Bool
+        do throws(RemoteError) {
+          looksWhole = try await listing.looksWhole(extent.pack, upTo: extent.end)
+        } catch {
+          throw .remote(error)
+        }
+        let isChosen = check.options.readsData && check.options.isChosen()
+        check.count(isChecked: isChosen || !check.options.readsData)
+        // A list alone proves nothing: what looks lost is asked for.
+        if !looksWhole || isChosen || extent.wasLost { toRead.append(extent.pack) }
+      }
+      try await read(toRead, &check, remote)
+      await Task.yield()
+    }
+  }
+
+  private func read(
+    _ packs: [PackID], _ check: inout StoreCheck, _ remote: RemoteContainer
+  ) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    for start in stride(from: 0, to: packs.count, by: Self.parallelReads) {
+      guard !Task.isCancelled else { throw .cancelled }
+      let batch = packs[start..<min(start + Self.parallelReads, packs.count)]
+      var chunks: [PackID: [ChunkLocation]] = [:]
+      for pack in batch {
+        chunks[pack] = try local { () throws(Errno) in try catalog.chunks(of: pack) }
+      }
+      let asked = chunks
+      var results: [(pack: PackID, check: Result<PackCheck, RemoteError>)] = []
+      await withTaskGroup(of: CheckedPack.self) { group in
+        for (pack, chunks) in asked {
+          group.addTask { await CheckedPack(pack, chunks, in: remote) }
+        }
+        for await checked in group { results.append((checked.pack, checked.result)) }
+      }
+      results.sort { $0.pack < $1.pack }
+      for (pack, result) in results {
+        let found = try await remotely { () throws(RemoteError) in try result.get() }
+        // It may have been deleted by the log since the page was read.
+        let isInUse = try local { () throws(Errno) in try !catalog.chunks(of: pack).isEmpty }
+        try local { () throws(Errno) in
+          try catalog.noteLost(
+            isInUse ? found.lost : [], of: pack, isMissing: found.isMissing)
+        }
+        guard isInUse, let reason = found.reason else { continue }
+        logger.error("\(remote.objectName(of: pack)) in the backend: \(reason)")
+        if found.lost.isEmpty { check.brokenFrames.append(pack) }
+      }
+    }
+    // What is known to be lost has to be known after a crash too.
+    if !packs.isEmpty { try local { () throws(Errno) in try catalog.commit(durable: true) } }
+  }
+
+  // MARK: Repair
+
+  /// Marks the files that have lost chunks locally, to be uploaded again.
+  private func markLost(_ check: inout StoreCheck) async throws(CycleFailure) -> [ItemID] {
+    let catalog = coordinator.catalog
+    guard try local({ () throws(Errno) in try catalog.hasLostChunks() }) else { return [] }
+    let prefixes = try local { () throws(Errno) in try catalog.lostChunkPrefixes() }
+    var marked: [ItemID] = []
+    for removed in [false, true] {
+      var last: ItemID?
+      while true {
+        guard !Task.isCancelled else { throw .cancelled }
+        let start = last
+        let page = try local { () throws(Errno) in
+          try catalog.loggedItems(after: start, removed: removed)
+        }
+        guard let end = page.last else { break }
+        last = end.record.id
+        for item in page {
+          let versions = try local { () throws(Errno) in try lost(in: item.record, prefixes) }
+          for version in versions {
+            let record = item.record
+            let isCurrent = !removed && version == record.content?.id
+            if isCurrent, try markForUpload(record.id) {
+              marked.append(record.id)
+              continue
+            }
+            check.unresolved.append(
+              StoreCheck.Unresolved(
+                item: record.id, version: version,
+                content: removed ? .removed : isCurrent ? .current : .conflictVersion))
+          }
+        }
+        await Task.yield()
+      }
+    }
+    try local { () throws(Errno) in try catalog.commit(durable: true) }
+    for item in marked { coordinator.tellStatus(of: item) }
+    return marked
+  }
+
+  /// The versions of a record of which the store lost some.
+  private func lost(in record: ItemRecord, _ prefixes: Set<UInt64>) throws(Errno) -> [VersionID] {
+    var result: [VersionID] = []
+    for version in [record.content].compactMap(\.self) + record.conflicts {
+      let candidates = (version.manifest?.chunks ?? []).map(\.id).filter {
+        prefixes.contains($0.prefix)
+      }
+      guard !candidates.isEmpty,
+        try !coordinator.catalog.lostChunks(among: candidates).isEmpty
+      else { continue }
+      result.append(version.id)
+    }
+    return result
+  }
+
+  /// False: its content is not local. An edit of it that is local is uploaded in any case, and
+  /// takes its place.
+  private func markForUpload(_ item: ItemID) throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    return try local { () throws(Errno) in
+      guard let found = try catalog.local(item), found.inode.kind == .file,
+        found.inode.content == .local
+      else { return false }
+      if found.isEdited { return true }
+      return try catalog.forgetVersion(of: item)
+    }
+  }
+
+  /// Chunks of packs that are damaged elsewhere than in a chunk get a new pack.
+  private func rescue(_ check: inout StoreCheck, _ remote: RemoteContainer)
+    async throws(CycleFailure)
+  {
+    let catalog = coordinator.catalog
+    for pack in check.brokenFrames {
+      let chunks = try local { () throws(Errno) in try catalog.chunks(of: pack) }
+      let moved = try await storeAnew(chunks, remote)
+      _ = try await append(to: remote) { () throws(CycleFailure) in LogChanges(chunks: moved) }
+      let left = try local { () throws(Errno) in try catalog.chunks(of: pack) }
+      if left.isEmpty {
+        check.report.repaired += 1
+      } else {
+        check.add(remote.objectName(of: pack), .damaged("its header or its index"))
+      }
+    }
+  }
+
+  private func uploadMarked(_ marked: [ItemID], _ check: inout StoreCheck)
+    async throws(CycleFailure)
+  {
+    guard !marked.isEmpty else { return }
+    logger.notice("\(marked.count) files whose content the backend lost are uploaded again")
+    while case .uploading = await runCycle(freshly: true) {
+      guard !Task.isCancelled else { throw .cancelled }
+      await uploads.waitForEnd(atMost: .seconds(10))
+    }
+    for item in marked {
+      let isUploaded = try local { () throws(Errno) in
+        guard try catalogIsClean(item) else { return false }
+        let chunks = try coordinator.catalog.remote(item)?.content?.manifest?.chunks ?? []
+        return try coordinator.catalog.lostChunks(among: chunks.map(\.id)).isEmpty
+      }
+      if isUploaded { check.report.repaired += 1 } else { check.report.pending += 1 }
+    }
+  }
+
+  private func catalogIsClean(_ item: ItemID) throws(Errno) -> Bool {
+    try coordinator.catalog.dirtyStamp(item) == nil
+  }
+
+  /// What is still lost: some of it other files had, and was uploaded with them.
+  private func reportUnresolved(_ check: inout StoreCheck) throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    for found in check.unresolved {
+      let result = try local { () throws(Errno) -> (ItemRecord, LostChunkKind)? in
+        let record =
+          found.content == .removed
+          ? try catalog.removedItem(found.item)?.record : try catalog.remote(found.item)
+        guard let record,
+          let version = ([record.content].compactMap(\.self) + record.conflicts)
+            .first(where: { $0.id == found.version }),
+          let kind = try catalog.lostChunks(among: (version.manifest?.chunks ?? []).map(\.id))
+            .values.first
+        else { return nil }
+        return (record, kind)
+      }
+      guard let (record, kind) = result else { continue }
+      let path = try local { () throws(Errno) in try self.path(of: record) }
+      check.report.add(.item(path: path, found.content), isMissing: kind == .missing)
+    }
+  }
+}

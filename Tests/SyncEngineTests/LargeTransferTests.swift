@@ -1,0 +1,277 @@
+import Backend
+import Coordination
+import Foundation
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// Large contents on their way, and what goes on beside them.
+@Suite(.serialized) struct LargeTransferTests {
+  private static let large = 40 << 20
+
+  /// Waits for a condition; a failed test does not hang.
+  private func eventually(
+    _ what: String, within seconds: Int = 30, _ isSo: () async throws -> Bool
+  ) async throws {
+    let end = ContinuousClock.now + .seconds(seconds)
+    while try await !isSo() {
+      try #require(ContinuousClock.now < end, "\(what): not within \(seconds) s")
+      try await Task.sleep(for: .milliseconds(5))
+    }
+  }
+
+  /// Two devices at work, of which the first uploads `Documents/large` to a store that holds its
+  /// packs.
+  private func whileUploading(
+    _ body: (EngineDevice, EngineDevice, NarrowStore) async throws -> Void
+  ) async throws {
+    let store = NarrowStore(MemoryStore())
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    let result: Result<Void, any Error>
+    do {
+      await first.sync.start()
+      await second.sync.start()
+      try await first.sync.sync(timeout: .seconds(60))
+      store.holdsUploads.withLock { $0 = true }
+      try first.write("Documents/large", noise(Self.large))
+      try await eventually("the upload begins") { store.heldUploads > 0 }
+      result = .success(try await body(first, second, store))
+    } catch {
+      result = .failure(error)
+    }
+    store.letGo()
+    await first.end()
+    await second.end()
+    try result.get()
+  }
+
+  @Test("a small file passes a large upload, in both directions")
+  func aSmallFilePassesALargeUpload() async throws {
+    try await whileUploading { first, second, store in
+      try first.write("Documents/small", Array(repeating: 1, count: 3_000))
+      try await eventually("the other device has it") {
+        try second.find("Documents/small") != nil
+      }
+      #expect(try await second.read("Documents/small").count == 3_000)
+      try first.rename("Documents/small", "Documents/renamed")
+      try await eventually("the other device has its name") {
+        try second.find("Documents/renamed") != nil
+      }
+      try second.write("Documents/other", Array(repeating: 2, count: 3_000))
+      try await eventually("this device has the other's file") {
+        try first.find("Documents/other") != nil
+      }
+      #expect(store.heldUploads > 0)
+      store.letGo()
+      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await second.read("Documents/large").count == Self.large)
+    }
+  }
+
+  @Test("a small change passes the download of a large file's newer content")
+  func aSmallFilePassesALargeDownload() async throws {
+    let store = NarrowStore(MemoryStore())
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    let result: Result<Void, any Error>
+    do {
+      try first.write("Documents/large", noise(Self.large))
+      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(60))
+      _ = try await second.read("Documents/large")
+      await first.sync.start()
+      await second.sync.start()
+      store.holdsDownloads.withLock { $0 = true }
+      try first.write("Documents/large", noise(Self.large, seed: 12))
+      try await first.sync.sync(timeout: .seconds(60))
+      try first.write("Documents/small", Array(repeating: 1, count: 3_000))
+      try await eventually("the other device has the small file") {
+        try second.find("Documents/small") != nil
+      }
+      try second.write("Documents/other", Array(repeating: 2, count: 3_000))
+      try await eventually("this device has the other's file") {
+        try first.find("Documents/other") != nil
+      }
+      // Until the newer content is here, the older one is.
+      #expect(try await second.read("Documents/large") == noise(Self.large))
+      store.letGo()
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await second.read("Documents/large") == noise(Self.large, seed: 12))
+      result = .success(())
+    } catch {
+      result = .failure(error)
+    }
+    store.letGo()
+    await first.end()
+    await second.end()
+    try result.get()
+  }
+
+  @Test("sync does not return before a large upload is in the log")
+  func syncWaitsForUploads() async throws {
+    try await whileUploading { first, _, store in
+      await #expect(throws: SyncFailure.self) {
+        try await first.sync.sync(timeout: .milliseconds(300))
+      }
+      store.letGo()
+      try await first.sync.sync(timeout: .seconds(60))
+      #expect(try first.catalog.differing() == [])
+    }
+  }
+
+  /// The content files of this process's devices that are open though they have no name any more.
+  private func openWithoutName(_ device: EngineDevice) throws -> Int {
+    let names = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+    return names.filter { name in
+      let target = try? FileManager.default.destinationOfSymbolicLink(
+        atPath: "/proc/self/fd/\(name)")
+      return target.map { $0.hasPrefix(device.directory) && $0.hasSuffix("(deleted)") } ?? false
+    }.count
+  }
+
+  @Test("removing a file ends its upload and frees its blocks")
+  func aRemovedFileStopsUploading() async throws {
+    try await whileUploading { first, _, store in
+      let inode = try #require(try first.find("Documents/large"))
+      let key = ContentKey(item: inode.item, generation: inode.generation)
+      #expect(first.content.exists(key))
+      try first.remove("Documents/large")
+      try await eventually("its blocks are free", within: 5) {
+        try !first.content.exists(key) && openWithoutName(first) == 0
+      }
+      try await eventually("nothing is sent any more", within: 5) { store.heldUploads == 0 }
+      store.letGo()
+      try await first.sync.sync(timeout: .seconds(60))
+      #expect(try first.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
+    }
+  }
+
+  @Test("a file that is written to stops uploading, and its new content is uploaded")
+  func aChangedFileStopsUploading() async throws {
+    try await whileUploading { first, second, store in
+      let before = store.refusedUploads
+      try first.write("Documents/large", Array(repeating: 3, count: 5_000))
+      try await eventually("the old content is abandoned", within: 5) {
+        store.refusedUploads > before
+      }
+      try await eventually("the new content is there") {
+        try second.find("Documents/large")?.size == 5_000
+      }
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await second.read("Documents/large") == Array(repeating: 3, count: 5_000))
+    }
+  }
+
+  @Test("stopping a device ends its uploads, and what is up need not be sent again")
+  func aStoppedDeviceGoesOnLater() async throws {
+    let store = NarrowStore(MemoryStore())
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    await first.sync.start()
+    try await first.sync.sync(timeout: .seconds(60))
+    store.packsUntilHeld.withLock { $0 = 2 }
+    store.holdsUploads.withLock { $0 = true }
+    try first.write("Documents/large", noise(Self.large))
+    try await eventually("the upload begins") { store.heldUploads > 0 }
+    try await eventually("two packs are up") {
+      try !first.catalog.sentChunks(since: Timestamp(nanoseconds: 0)).isEmpty
+    }
+    await first.stop()
+    #expect(store.heldUploads == 0)
+    store.letGo()
+    let meter = MeteredStore(store)
+    let again = try EngineDevice(store: meter, secret: secret, after: first)
+    try await again.sync.sync(timeout: .seconds(60))
+    #expect(meter.traffic.bytesUploaded < UInt64(Self.large - (8 << 20)))
+    await again.end()
+  }
+}
+
+/// Bytes that do not compress.
+private func noise(_ count: Int, seed: UInt64 = 11) -> [UInt8] {
+  var state = seed
+  var words = [UInt64](repeating: 0, count: count / 8)
+  for index in words.indices {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    words[index] = state ^ state >> 29
+  }
+  return words.withUnsafeBytes { Array($0) }
+}
+
+/// A way to the backend that packs of more than a mebibyte do not get through while it holds them.
+private final class NarrowStore: ObjectStore {
+  private struct State {
+    var held = 0
+    var refused = 0
+  }
+
+  private let store: any ObjectStore
+  private let state = Lock(State())
+  let holdsUploads = Lock(false)
+  let holdsDownloads = Lock(false)
+  /// So many packs still get through.
+  let packsUntilHeld = Lock(0)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  var description: String { store.description }
+  var heldUploads: Int { state.withLock { $0.held } }
+  var refusedUploads: Int { state.withLock { $0.refused } }
+
+  func letGo() {
+    holdsUploads.withLock { $0 = false }
+    holdsDownloads.withLock { $0 = false }
+  }
+
+  private func hold(_ gate: Lock<Bool>) async throws(StoreError) {
+    while gate.withLock({ $0 }) {
+      if Task.isCancelled { throw .cancelled }
+      try? await Task.sleep(for: .milliseconds(5))
+    }
+    if Task.isCancelled { throw .cancelled }
+  }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    if StoreKey.isPack(key), range?.count ?? 0 > 1 << 20 { try await hold(holdsDownloads) }
+    return try await store.get(key, range: range)
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    if StoreKey.isPack(key), bytes.count > 1 << 20 {
+      let mayPass = packsUntilHeld.withLock { left in
+        left -= 1
+        return left >= 0
+      }
+      if !mayPass {
+        state.withLock { $0.held += 1 }
+        defer { state.withLock { $0.held -= 1 } }
+        do throws(StoreError) {
+          try await hold(holdsUploads)
+        } catch {
+          state.withLock { $0.refused += 1 }
+          throw error
+        }
+      }
+    }
+    return try await store.putIfAbsent(key, bytes)
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store.replace(key, bytes)
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await store.list(prefix: prefix, after: after, limit: limit)
+  }
+
+  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
+
+  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
+}

@@ -1,0 +1,229 @@
+import Backend
+import Catalog
+import Model
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// `store recover`: what devices still have makes a container whole again.
+@Suite(.serialized) struct RecoveryTests {
+  @Test("a lone device makes its container whole again, and a new device reads it")
+  func aLoneDeviceRecovers() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try device.write("Documents/old", [1])
+      try device.write("Documents/edited", [2])
+      try await device.sync.sync()
+      let earlier = try await house.copy()
+      try device.write("Documents/new", [3, 3])
+      try device.write("Documents/edited", [4, 4])
+      try device.rename("Documents/old", "Documents/renamed")
+      try device.makeDirectory("Documents/d")
+      try device.write("Documents/d/deep", [5])
+      try await device.sync.sync()
+      try await house.restore(earlier)
+      try device.write("Documents/unsent", [6])
+      await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+
+      let outcome = try await device.sync.recoverStore()
+      #expect(outcome.missing == [])
+      #expect(device.sync.condition.isNormal)
+      try await settle(device)
+      let second = try house.device()
+      try await settle(device, second)
+      for (path, bytes) in [
+        ("new", [3, 3]), ("edited", [4, 4]), ("renamed", [1]), ("d/deep", [5]), ("unsent", [6]),
+      ] as [(String, [UInt8])] {
+        #expect(try await second.read("Documents/\(path)") == bytes, "\(path)")
+      }
+      #expect(try second.find("Documents/old") == nil)
+      #expect(await second.sync.status().conflicts == 0)
+      try await device.evict("Documents/new")
+      #expect(try await device.read("Documents/new") == [3, 3])
+    }
+  }
+
+  @Test("what two devices have locally is whole after either one recovers", arguments: [0, 1])
+  func twoDevicesRecover(_ which: Int) async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try first.write("Documents/common", [1])
+      try await settle(first, second)
+      _ = try await second.read("Documents/common")
+      let earlier = try await house.copy()
+      try first.write("Documents/mine", [2])
+      try first.write("Documents/common", [7, 7])
+      try await first.sync.sync()
+      try await settle(first, second)
+      try second.write("Documents/yours", [3])
+      try await settle(first, second)
+      _ = try await second.read("Documents/mine")
+      _ = try await first.read("Documents/yours")
+      try await first.evict("Documents/mine")
+      try await house.restore(earlier)
+      for device in [first, second] {
+        await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      }
+      _ = try await [first, second][which].sync.recoverStore()
+      try await settle(first, second)
+      let third = try house.device()
+      try await settle(first, second, third)
+      #expect(try await third.read("Documents/mine") == [2])
+      #expect(try await third.read("Documents/common") == [7, 7])
+      #expect(try await third.read("Documents/yours") == [3])
+      #expect(try await first.read("Documents/mine") == [2])
+      #expect(await third.sync.status().conflicts == 0)
+    }
+  }
+
+  @Test("a device that went on after the rollback keeps what it did")
+  func aForkIsKept() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try first.write("Documents/a", [1])
+      try await settle(first, second)
+      second.offline.set(offline: true)
+      let earlier = try await house.copy()
+      try first.write("Documents/b", [2])
+      try first.write("Documents/a", [1, 1])
+      try await first.sync.sync()
+      try await house.restore(earlier)
+      second.offline.set(offline: false)
+      try second.write("Documents/c", [3])
+      try second.makeDirectory("Documents/d")
+      try await second.sync.sync()
+      try await second.evict("Documents/c")
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+      _ = try await first.sync.recoverStore()
+      try await settle(first, second)
+      let third = try house.device()
+      try await settle(first, second, third)
+      #expect(try await third.read("Documents/a") == [1, 1])
+      #expect(try await third.read("Documents/b") == [2])
+      #expect(try await third.read("Documents/c") == [3])
+      #expect(try third.find("Documents/d") != nil)
+    }
+  }
+
+  @Test("a device that was away for the recovery joins it and supplies what it has")
+  func aDeviceThatWasAwayJoins() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try first.write("Documents/a", [1])
+      try await settle(first, second)
+      let earlier = try await house.copy()
+      for number in 0..<5 { try second.write("Documents/n\(number)", [UInt8(number), 9]) }
+      try await second.sync.sync()
+      try await first.sync.sync()
+      for number in 0..<3 { try second.write("Documents/n\(number)", [UInt8(number), 8]) }
+      try await second.sync.sync()
+      second.offline.set(offline: true)
+      try second.remove("Documents/n4")
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+      let outcome = try await first.sync.recoverStore()
+      #expect(outcome.missing.count == 5)
+      #expect(try first.find("Documents/n1") != nil)
+      second.offline.set(offline: false)
+      try await settle(first, second)
+      for number in 0..<3 {
+        #expect(try await first.read("Documents/n\(number)") == [UInt8(number), 8])
+      }
+      #expect(try await first.read("Documents/n3") == [3, 9])
+      #expect(try first.sync.missingPaths() == [])
+      #expect(try first.find("Documents/n4") == nil)
+    }
+  }
+
+  @Test("two devices that recover at once end on one log")
+  func twoRecoverAtOnce() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await settle(first, second)
+      let earlier = try await house.copy()
+      try first.write("Documents/a", [1])
+      try second.write("Documents/b", [2])
+      try await settle(first, second)
+      try await house.restore(earlier)
+      for device in [first, second] {
+        await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      }
+      async let one = try? await first.sync.recoverStore()
+      async let two = try? await second.sync.recoverStore()
+      _ = await (one, two)
+      for _ in 0..<3 {
+        for device in [first, second] { try? await device.sync.sync(timeout: .seconds(30)) }
+      }
+      try await settle(first, second)
+      let third = try house.device()
+      try await settle(first, second, third)
+      #expect(try await third.read("Documents/a") == [1])
+      #expect(try await third.read("Documents/b") == [2])
+    }
+  }
+
+  @Test("a log with a gap becomes whole when a new device recovers it")
+  func aNewDeviceRecovers() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      for number in 0..<6 {
+        try first.write("Documents/\(number)", [UInt8(number)])
+        try await first.sync.sync()
+      }
+      for key in try await house.store.list(prefix: "containers/", after: nil, limit: .max)
+      where key.contains("/log/") && key.hasSuffix("5") {
+        try await house.store.delete(key)
+      }
+      let second = try house.device()
+      await #expect(throws: SyncFailure.self) { try await second.sync.sync() }
+      _ = try await second.sync.recoverStore()
+      try await settle(first, second)
+      for number in 0..<6 {
+        #expect(try await second.read("Documents/\(number)") == [UInt8(number)])
+      }
+    }
+  }
+
+  @Test("a second rollback is seen and recovered like the first")
+  func rollbacksAfterARecovery() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await settle(first, second)
+      let earlier = try await house.copy()
+      for round in 0..<3 {
+        try first.write("Documents/\(round)", [UInt8(round)])
+        try await settle(first, second)
+        _ = try await second.read("Documents/\(round)")
+        try await house.restore(earlier)
+        for device in [first, second] {
+          await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+        }
+        _ = try await [first, second][round % 2].sync.recoverStore()
+        try await settle(first, second)
+      }
+      let third = try house.device()
+      try await settle(first, second, third)
+      for round in 0..<3 {
+        #expect(try await third.read("Documents/\(round)") == [UInt8(round)])
+      }
+    }
+  }
+
+  @Test("recovering a sound store changes nothing")
+  func aSoundStoreStays() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try device.write("Documents/a", [1])
+      try await device.sync.sync()
+      let before = try await house.copy()
+      #expect(try await device.sync.recoverStore().sequence == nil)
+      #expect(try await house.copy() == before)
+    }
+  }
+}

@@ -1,0 +1,255 @@
+import Backend
+import Catalog
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// Devices of one account on a store that can be copied and set back to a copy.
+final class RestorableHousehold {
+  let store = MemoryStore()
+  let secret = AccountSecret.generate()
+  private(set) var devices: [EngineDevice] = []
+  private(set) var meters: [MeteredStore] = []
+
+  func device(
+    settings: SyncSettings = SyncSettings(), after former: EngineDevice? = nil
+  ) throws -> EngineDevice {
+    let meter = MeteredStore(store)
+    let made = try EngineDevice(store: meter, secret: secret, settings: settings, after: former)
+    devices.append(made)
+    meters.append(meter)
+    return made
+  }
+
+  func requests(of device: EngineDevice) -> UInt64 {
+    devices.firstIndex { $0 === device }.map { meters[$0].traffic.requests } ?? 0
+  }
+
+  func copy() async throws -> [String: [UInt8]] {
+    var result: [String: [UInt8]] = [:]
+    for key in try await store.list(prefix: "", after: nil, limit: .max) {
+      result[key] = try await store.get(key, range: nil)
+    }
+    return result
+  }
+
+  func restore(_ copy: [String: [UInt8]]) async throws {
+    for key in try await store.list(prefix: "", after: nil, limit: .max) where copy[key] == nil {
+      try await store.delete(key)
+    }
+    for (key, bytes) in copy {
+      let there = try? await store.get(key, range: nil)
+      if there != bytes { try await store.replace(key, bytes) }
+    }
+  }
+
+  func log() async throws -> [UInt64] {
+    try await store.list(prefix: "containers/", after: nil, limit: .max)
+      .filter { $0.contains("/log/") }.compactMap { UInt64($0.split(separator: "/").last ?? "") }
+  }
+}
+
+func withRestorableStore(_ body: (RestorableHousehold) async throws -> Void) async throws {
+  let household = RestorableHousehold()
+  let result: Result<Void, any Error>
+  do { result = .success(try await body(household)) } catch { result = .failure(error) }
+  for device in household.devices { await device.end() }
+  try result.get()
+}
+
+extension EngineDevice {
+  func isUploaded(_ path: String) throws -> Bool {
+    let found = try #require(try find(path))
+    return try coordinator.status(of: found.number).isUploaded
+  }
+
+  func evict(_ path: String) async throws {
+    let found = try #require(try find(path))
+    try await coordinator.evictAfterLook(found.number)
+  }
+}
+
+/// A store that goes back to an earlier state is noticed before it costs anything.
+@Suite(.serialized) struct RollbackTests {
+  @Test("content that a rolled back store lost is not evicted")
+  func lostContentStays() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try await device.sync.sync()
+      let earlier = try await house.copy()
+      try device.write("Documents/only", [1, 2, 3])
+      try await device.sync.sync()
+      #expect(try device.isUploaded("Documents/only"))
+
+      try await house.restore(earlier)
+      await #expect(throws: Errno.resourceBusy) { try await device.evict("Documents/only") }
+      #expect(try device.find("Documents/only")?.content == .local)
+      #expect(try !device.isUploaded("Documents/only"))
+      #expect(!device.sync.condition.isNormal)
+      #expect(try await device.read("Documents/only") == [1, 2, 3])
+      await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      #expect(await device.sync.status().errors.contains { $0.contains("store recover") })
+    }
+  }
+
+  @Test("two devices do not append to a log that lost its newest segments")
+  func noDeviceAppends() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await settle(first, second)
+      let earlier = try await house.copy()
+      for number in 0..<5 {
+        try first.write("Documents/\(number)", [UInt8(number)])
+        try await settle(first, second)
+      }
+      try await house.restore(earlier)
+      let log = try await house.log()
+      try first.write("Documents/new", [9])
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+      try second.write("Documents/newer", [10])
+      await #expect(throws: SyncFailure.self) { try await second.sync.sync() }
+      #expect(try await house.log() == log)
+      for device in [first, second] {
+        #expect(!device.sync.condition.isNormal)
+        #expect(try device.find("Documents/4") != nil)
+      }
+    }
+  }
+
+  @Test("a device that other devices overtook after a rollback sees that its head is another")
+  func anotherHeadIsSeen() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await settle(first, second)
+      let earlier = try await house.copy()
+      second.offline.set(offline: true)
+      for number in 0..<2 {
+        try first.write("Documents/\(number)", [UInt8(number)])
+        try await first.sync.sync()
+      }
+      let head = try first.catalog.position().sequence
+      first.offline.set(offline: true)
+      try await house.restore(earlier)
+      second.offline.set(offline: false)
+      var number = 0
+      while try second.catalog.position().sequence < head {
+        try second.makeDirectory("Documents/d\(number)")
+        try await second.sync.sync()
+        number += 1
+      }
+      let log = try await house.log()
+      first.offline.set(offline: false)
+      try first.makeDirectory("Documents/mine")
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+      #expect(try await house.log() == log)
+      #expect(!first.sync.condition.isNormal)
+    }
+  }
+
+  @Test("a new device reports a log with a gap")
+  func aNewDeviceSeesTheGap() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      for number in 0..<6 {
+        try first.write("Documents/\(number)", [UInt8(number)])
+        try await first.sync.sync()
+      }
+      for key in try await house.store.list(prefix: "containers/", after: nil, limit: .max)
+      where key.contains("/log/") && key.hasSuffix("5") {
+        try await house.store.delete(key)
+      }
+      let second = try house.device()
+      await #expect(throws: SyncFailure.self) { try await second.sync.sync() }
+      guard case .rolledBack = second.sync.condition else {
+        Issue.record("\(second.sync.condition)")
+        return
+      }
+    }
+  }
+
+  @Test("a device with a rolled back store asks it seldom")
+  func itAsksSeldom() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try await device.sync.sync()
+      let earlier = try await house.copy()
+      try device.write("Documents/a", [1])
+      try await device.sync.sync()
+      await device.sync.start()
+      try await house.restore(earlier)
+      try await until { !device.sync.condition.isNormal }
+      let before = house.requests(of: device)
+      let end = ContinuousClock.now + .seconds(3)
+      var number = 0
+      while ContinuousClock.now < end {
+        try device.makeDirectory("Documents/d\(number)")
+        number += 1
+        try await Task.sleep(for: .milliseconds(50))
+      }
+      let made = house.requests(of: device) - before
+      #expect(made < 20, "\(made) requests in 3 s")
+    }
+  }
+
+  @Test("a store that shows its newest state again is used again")
+  func aStoreThatCatchesUpIsUsedAgain() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try await device.sync.sync()
+      let earlier = try await house.copy()
+      try device.write("Documents/a", [1])
+      try await device.sync.sync()
+      let newest = try await house.copy()
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      try device.write("Documents/b", [2])
+      try await house.restore(newest)
+      try await device.sync.sync()
+      #expect(device.sync.condition.isNormal)
+      try await device.evict("Documents/b")
+      #expect(try await device.read("Documents/b") == [2])
+    }
+  }
+
+  @Test("nothing is evicted while the store cannot be asked")
+  func nothingIsEvictedOffline() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try device.write("Documents/a", [1])
+      try await device.sync.sync()
+      device.offline.set(offline: true)
+      await #expect(throws: Errno.networkDown) { try await device.evict("Documents/a") }
+      device.offline.set(offline: false)
+      try await device.evict("Documents/a")
+      #expect(try device.find("Documents/a")?.content == .remote)
+    }
+  }
+
+  @Test("a sync with nothing to do lists the log and reads its head")
+  func theCheckCostsNothingWhenIdle() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try device.write("Documents/a", [1])
+      try await device.sync.sync()
+      let before = house.requests(of: device)
+      for _ in 0..<10 { try await device.sync.sync() }
+      #expect(house.requests(of: device) - before <= 20)
+    }
+  }
+}
+
+private func until(_ condition: () async throws -> Bool) async throws {
+  let deadline = ContinuousClock.now + .seconds(20)
+  while try await !condition() {
+    guard ContinuousClock.now < deadline else {
+      Issue.record("it did not come about in 20 s")
+      return
+    }
+    try await Task.sleep(for: .milliseconds(10))
+  }
+}
