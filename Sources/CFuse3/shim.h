@@ -14,6 +14,7 @@
 
 #include "backing.h"
 #include "init.h"
+#include "statx.h"
 
 /// What a session's callbacks get as their user data.
 struct ubiquity_fuse_context {
@@ -28,10 +29,12 @@ struct ubiquity_fuse_context {
 };
 
 /// Makes a request that libfuse 3.14 does not know one that it knows. FUSE_TMPFILE has the arguments
-/// and the answer of FUSE_CREATE; its name, `/`, is one that no entry can have.
+/// and the answer of FUSE_CREATE; its name, `/`, is one that no entry can have. FUSE_STATX becomes
+/// FUSE_BMAP, whose arguments are shorter and which the kernel only sends for block devices.
 static inline void ubiquity_fuse_translate(void *request) {
   struct fuse_in_header *header = (struct fuse_in_header *)request;
   if (header->opcode == FUSE_TMPFILE) header->opcode = FUSE_CREATE;
+  if (header->opcode == UBIQUITY_FUSE_STATX) header->opcode = FUSE_BMAP;
 }
 
 static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, void *data) {

@@ -14,10 +14,12 @@ package final class ContentFiles: Sendable {
   /// Subdirectories made by this process whose own name may not be durable yet. A leaf.
   private let newShards = Lock<Set<String>>([])
   private let namesGoAlong: Bool
+  package let descriptors: DescriptorBudget
 
   /// Makes the directory where it is missing.
-  package init(directory: String) throws(Errno) {
+  package init(directory: String, descriptors: DescriptorBudget = .shared) throws(Errno) {
     self.directory = directory
+    self.descriptors = descriptors
     try Files.makeDirectories(directory)
     // ext4 keeps the files of neighbouring directories together. Without a journal it then passes, at
     // each making of a file, over every inode among them that was freed in the last minutes, one by one:
@@ -37,9 +39,21 @@ package final class ContentFiles: Sendable {
     let flags = (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | (create ? O_CREAT : 0)
     let path = path(of: key)
     do {
-      return try OpenFile.open(path, flags: flags)
+      return try Self.open(path, flags, descriptors)
     } catch .noSuchFileOrDirectory where create {
       try makeShard(of: key)
+      return try Self.open(path, flags, descriptors)
+    }
+  }
+
+  /// Closes files that are not in use where the process has no descriptor left.
+  static func open(
+    _ path: String, _ flags: Int32, _ descriptors: DescriptorBudget
+  ) throws(Errno) -> OpenFile {
+    do {
+      return try OpenFile.open(path, flags: flags)
+    } catch  where error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem {
+      guard descriptors.relieve() else { throw error }
       return try OpenFile.open(path, flags: flags)
     }
   }
@@ -135,9 +149,14 @@ package final class ContentFiles: Sendable {
   /// Whether something, a mapping included, has the file open for writing: a mapping outlives the
   /// close of the file it was made from, and only a lease tells (fcntl(2), F_SETLEASE).
   package func hasWriter(_ key: ContentKey) throws(Errno) -> Bool {
+    try fileWithWriter(key) != nil
+  }
+
+  /// A read-only descriptor of the file where something has it open for writing, else nil.
+  package func fileWithWriter(_ key: ContentKey) throws(Errno) -> OpenFile? {
     let file: OpenFile
-    do { file = try open(key, writable: false) } catch .noSuchFileOrDirectory { return false }
-    return try file.hasWriter()
+    do { file = try open(key, writable: false) } catch .noSuchFileOrDirectory { return nil }
+    return try file.hasWriter() ? file : nil
   }
 
   /// Gives a content file a second key. What was known of it stays with the first.

@@ -49,20 +49,6 @@ package struct RangeList: Hashable, Sendable {
     return result
   }
 
-  /// The first offset at or after `offset` that is in it.
-  package func firstPresent(from offset: UInt64) -> UInt64? {
-    let position = index { $0.upperBound > offset }
-    guard position < ranges.count else { return nil }
-    return max(offset, ranges[position].lowerBound)
-  }
-
-  /// The first offset at or after `offset` that is not in it.
-  package func firstMissing(from offset: UInt64) -> UInt64 {
-    let position = index { $0.upperBound > offset }
-    guard position < ranges.count, ranges[position].lowerBound <= offset else { return offset }
-    return ranges[position].upperBound
-  }
-
   /// The first range of which `predicate` holds; it must hold of all after that one too.
   private func index(where predicate: (Range<UInt64>) -> Bool) -> Int {
     var low = 0

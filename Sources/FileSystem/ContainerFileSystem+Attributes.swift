@@ -6,7 +6,8 @@ package import SystemPackage
 /// Extended attributes.
 ///
 /// `user.ubiquity.*` is computed (see `UbiquityAttribute`); all other `user.*` are the user's and
-/// synced; `security.*` and `trusted.*` stay on the device, which the catalog sees to. Source: xattr(7).
+/// synced, as are access control lists; `security.*` and `trusted.*` stay on the device, which the
+/// catalog sees to. Source: xattr(7).
 extension ContainerFileSystem {
   package static let longestAttributeName = 255
   package static let longestAttributeValue = 65536
@@ -15,6 +16,8 @@ extension ContainerFileSystem {
     case ubiquity(String)
     case user(String)
     case local(String)
+    /// An access control list.
+    case list(String)
   }
 
   package func attribute(_ name: [UInt8], of number: InodeNumber) throws(Errno) -> [UInt8] {
@@ -29,7 +32,7 @@ extension ContainerFileSystem {
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.noData }
       return try catalog.attribute(name, of: number)
-    case .local(let name):
+    case .local(let name), .list(let name):
       return try catalog.attribute(name, of: number)
     }
   }
@@ -54,6 +57,8 @@ extension ContainerFileSystem {
       try store(name, value, mode, of: number)
     case .local(let name):
       try store(name, value, mode, of: number)
+    case .list(let name):
+      try setAccessList(name, value, of: number, caller: caller)
     }
   }
 
@@ -83,6 +88,8 @@ extension ContainerFileSystem {
     case .local(let name):
       try catalog.removeAttribute(name, of: number)
       try noteChanged(number)
+    case .list(let name):
+      try removeAccessList(name, of: number)
     }
   }
 
@@ -110,7 +117,7 @@ extension ContainerFileSystem {
     if ["user.", "security.", "trusted."].contains(name) { throw Errno.invalidArgument }
     if name.hasPrefix("user.") { return .user(name) }
     if name.hasPrefix("security.") || name.hasPrefix("trusted.") { return .local(name) }
-    // Access control lists too.
+    if AccessControlList.isName(name) { return .list(name) }
     throw Errno.notSupported
   }
 

@@ -56,33 +56,6 @@ extension ContainerFileSystem {
     return ticket
   }
 
-  /// Whether SEEK_DATA passes over content that is not here, as over a hole.
-  package func passesMissing(_ handle: UInt64, from offset: UInt64) throws(Errno) -> Bool {
-    let open = try handles.get(handle)
-    guard try !open.content.isLocal(), offset < (try inode(open.number)).size else { return false }
-    return open.content.partial()?.nextData(from: offset) != offset
-  }
-
-  /// Asks whether `caller` may bring what the handle's file lacks, without bringing it. A program that may
-  /// not would copy a hole for it, and never know. `completion` gets nil or the errno to answer, once, on
-  /// any thread, perhaps before this has returned.
-  package func permit(
-    _ handle: UInt64, to caller: Caller, completion: @escaping @Sendable (Errno?) -> Void
-  ) throws(Errno) {
-    let number = try handles.get(handle).number
-    let coordinator = coordinator
-    @Sendable func decide(_ permission: DownloadPermission) {
-      let refusal = permission.refusal(of: .read)
-      if refusal != nil, permission.requester != nil {
-        coordinator.noteDenied(number, for: permission.cause(.read))
-      }
-      completion(refusal)
-    }
-    if let now = coordinator.downloads.permission(ofThread: caller.process, orLater: decide) {
-      decide(now)
-    }
-  }
-
   /// What is likely to be read next; nobody waits for it.
   func fetchAhead(_ range: Range<UInt64>, of number: InodeNumber, for caller: Caller) {
     let coordinator = coordinator

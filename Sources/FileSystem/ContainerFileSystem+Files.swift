@@ -38,6 +38,9 @@ package struct OpenMode: Sendable {
   /// backing file: appending, or refusing what is not aligned.
   package var canBeTakenBack: Bool
 
+  /// O_TRUNC changes the file in an open for reading too.
+  package var writes: Bool { canWrite || truncates }
+
   package init(
     canRead: Bool = true, canWrite: Bool = false, truncates: Bool = false,
     isExclusive: Bool = false, canBeTakenBack: Bool = false
@@ -57,12 +60,16 @@ extension ContainerFileSystem {
   package func open(_ number: InodeNumber, _ mode: OpenMode, caller: Caller) throws(Errno)
     -> OpenResult
   {
+    if mode.truncates, !mode.canWrite {
+      // The kernel asked for permission to write. A change of the length is a write of its own
+      // here.
+      _ = try resize(number, to: 0, caller: caller, isOpen: false)
+    }
     let handle = try acquire(
       number, canRead: mode.canRead, canWrite: mode.canWrite, needsFlush: mode.canWrite,
       by: caller.process)
     do throws(Errno) {
-      if mode.truncates {
-        guard mode.canWrite else { throw Errno.permissionDenied }
+      if mode.truncates, mode.canWrite {
         try handle.content.truncateToNothing(at: now())
         try dropPrivileges(number, caller: caller)
         removeCapabilities(number)
@@ -79,12 +86,15 @@ extension ContainerFileSystem {
     _ name: [UInt8], in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
   ) throws(Errno) -> (FileStatus, OpenResult) {
     let itemName = try meaning(of: name, in: parent)
+    let access = try initialAccess(
+      of: .file, mode: permissions, umask: caller.umask, in: parent)
     let new = NewItem(
-      kind: .file, mode: permissions, owner: caller.user, group: caller.group)
+      kind: .file, mode: access.mode, owner: caller.user, group: caller.group)
     do throws(Errno) {
       let made = try make(itemName, in: parent, new, mode, by: caller.process)
       FaultPoint.reach("create.made")
       do throws(Errno) {
+        try storeInitialAccess(access, of: made.number)
         let result = try opened(made, mode, caller, isNoted: true)
         coordinator.tell(.created, itemName, in: parent)
         return result
@@ -135,10 +145,13 @@ extension ContainerFileSystem {
   package func createUnnamed(
     in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
   ) throws(Errno) -> (FileStatus, OpenResult) {
+    let access = try initialAccess(
+      of: .file, mode: permissions, umask: caller.umask, in: parent)
     let new = NewItem(
-      kind: .file, mode: permissions, owner: caller.user, group: caller.group)
+      kind: .file, mode: access.mode, owner: caller.user, group: caller.group)
     let made = try catalog.createUnnamed(in: parent, new)
     do throws(Errno) {
+      try storeInitialAccess(access, of: made.number)
       return try opened(made, mode, caller)
     } catch {
       becameOrphan(made.number)
@@ -170,7 +183,8 @@ extension ContainerFileSystem {
     -> OpenResult
   {
     let backing = try handle.content.beginKernelOpen(
-      writing: handle.canWrite, through: passthrough.withLock { $0 }, now: now())
+      writing: handle.canWrite, through: passthrough.withLock { $0 }, now: now(),
+      isWrittenUnseen: coordinator.lookAtDetachedWriter(handle.number))
     handle.began(backing == nil ? .daemon : .kernel)
     let keepsCache: Bool
     if backing == nil {
@@ -289,7 +303,9 @@ extension ContainerFileSystem {
 
   /// The mount is gone, and something may write to the file for ever.
   func abandon(_ file: OpenFileHandle) {
-    file.content.abandonWriting()
+    if let (content, seen) = file.content.abandonWriting() {
+      coordinator.followDetachedWriter(file.number, content, seen: seen)
+    }
     finishClosing(file)
   }
 
@@ -369,9 +385,14 @@ extension ContainerFileSystem {
     return .done(file)
   }
 
-  package func noteWritten(_ handle: UInt64, to file: OpenFile) throws(Errno) {
+  /// `cached`: the range of a page that was written back.
+  package func noteWritten(
+    _ handle: UInt64, to file: OpenFile, cached: Range<UInt64>? = nil
+  ) throws(Errno) {
     FaultPoint.reach("write.done")
-    try handles.get(handle).content.noteChange(of: file, at: now())
+    let content = try handles.get(handle).content
+    if let cached { try content.clearTail(of: file, in: cached) } else { content.noteTail(nil) }
+    try content.noteChange(of: file, at: now())
   }
 
   /// fallocate(2), with its mode bits.
@@ -425,32 +446,24 @@ extension ContainerFileSystem {
     case hole
   }
 
-  /// lseek(2) with SEEK_DATA or SEEK_HOLE; of a placeholder what is here is data. Not for who copies: it
-  /// would make zeros of what is not here, and `mv` would then remove the only name of the rest.
+  /// lseek(2) with SEEK_DATA or SEEK_HOLE. Missing ranges are data: a program that copies would
+  /// make
+  /// zeros of a hole without reading it, and `mv` would then remove the only name of the rest.
   package func seek(
-    _ handle: UInt64, _ kind: SeekKind, from offset: UInt64, caller: Caller? = nil
+    _ handle: UInt64, _ kind: SeekKind, from offset: UInt64
   ) throws(Errno) -> UInt64 {
     let open = try handles.get(handle)
     try open.content.look()
+    coordinator.lookAtDetachedWriter(open.number)
     let inode = try inode(open.number)
     guard offset < inode.size else { throw Errno.noSuchAddressOrDevice }
-    let isLocal = try open.content.isLocal()
-    if !isLocal, let caller, HoleCopiers.contain(caller) {
-      return kind == .data ? offset : inode.size
-    }
+    guard try open.content.isLocal() else { return kind == .data ? offset : inode.size }
     let found: UInt64?
-    if isLocal {
-      switch try open.content.bytes(for: offset..<offset) {
-      case .file(let file):
-        found =
-          kind == .data ? try file.nextData(from: offset) : try file.nextHole(from: offset)
-      case .nothing, .missing:
-        found = kind == .data ? nil : inode.size
-      }
-    } else if let partial = open.content.partial() {
-      found = kind == .data ? partial.nextData(from: offset) : partial.nextHole(from: offset)
-    } else {
-      found = kind == .data ? nil : offset
+    switch try open.content.bytes(for: offset..<offset) {
+    case .file(let file):
+      found = kind == .data ? try file.nextData(from: offset) : try file.nextHole(from: offset)
+    case .nothing, .missing:
+      found = kind == .data ? nil : inode.size
     }
     guard let found else { throw Errno.noSuchAddressOrDevice }
     return found

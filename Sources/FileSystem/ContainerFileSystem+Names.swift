@@ -7,6 +7,23 @@ package import SystemPackage
 /// Names: finding, making, moving and removing them. What gives a `FileStatus` for a name counts as
 /// a lookup of it: the caller forgets it some time.
 extension ContainerFileSystem {
+  /// `.` of any inode, or `..` of a directory: for a file handle of an inode that the kernel has
+  /// forgotten. Nil for any other name. ESTALE when the inode is gone.
+  package func lookup(
+    dots name: [UInt8], of number: InodeNumber
+  ) throws(Errno) -> FileStatus? {
+    let moment = moment
+    switch name {
+    case [0x2E]:
+      return remembered(try inode(number), readAt: moment)
+    case [0x2E, 0x2E]:
+      guard try inode(number).kind == .directory else { throw .notDirectory }
+      return remembered(try inode(try catalog.parent(of: number) ?? number), readAt: moment)
+    default:
+      return nil
+    }
+  }
+
   /// Nil when there is no such name.
   package func lookup(_ name: [UInt8], in parent: InodeNumber) throws(Errno) -> FileStatus? {
     let meant = try meaning(of: name, in: parent)
@@ -26,18 +43,32 @@ extension ContainerFileSystem {
   }
 
   /// Makes a directory, FIFO, socket, device node, symbolic link or empty file.
-  package func make(_ name: [UInt8], in parent: InodeNumber, _ new: NewItem) throws(Errno)
-    -> FileStatus
-  {
+  package func make(
+    _ name: [UInt8], in parent: InodeNumber, _ new: NewItem, umask: UInt16 = 0
+  ) throws(Errno) -> FileStatus {
     if new.kind == .symbolicLink {
       guard !new.target.isEmpty else { throw Errno.noSuchFileOrDirectory }
       guard new.target.count < 4096 else { throw Errno.fileNameTooLong }
     }
     let moment = moment
     let name = try meaning(of: name, in: parent)
-    let made = remembered(try catalog.create(name, in: parent, new), readAt: moment)
+    let access = try initialAccess(of: new.kind, mode: new.mode, umask: umask, in: parent)
+    var new = new
+    new.mode = access.mode
+    var made = try catalog.create(name, in: parent, new)
+    if access.hasLists {
+      do throws(Errno) {
+        try storeInitialAccess(access, of: made.number)
+        made = try catalog.inode(made.number)
+      } catch {
+        _ = try? catalog.remove(name, in: parent, directory: new.kind == .directory)
+        becameOrphan(made.number)
+        throw error
+      }
+    }
+    let status = remembered(made, readAt: moment)
     coordinator.tell(.created, name, in: parent)
-    return made
+    return status
   }
 
   package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
@@ -108,6 +139,7 @@ extension ContainerFileSystem {
     guard let found = try catalog.lookup(name, in: parent), found.kind == .file else { return nil }
     // The row of a file that the kernel writes to may not know yet that there are bytes.
     try nodes.state(found.number)?.content?.look()
+    coordinator.lookAtDetachedWriter(found.number)
     let source = try catalog.inode(found.number)
     guard source.content == .local, source.size > 0,
       let replaced = try catalog.lookup(newName, in: newParent), replaced.kind == .file,

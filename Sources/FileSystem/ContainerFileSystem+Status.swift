@@ -45,6 +45,7 @@ extension ContainerFileSystem {
       changes.size != nil && new.mode == nil && new.owner == nil && new.group == nil
       && new.accessed == nil && new.modified == nil
     if !isResizeOnly { inode = try catalog.setAttributes(number, new) }
+    if let mode = changes.mode { try followMode(mode, of: number) }
     if inode.kind == .file { try noteChanged(number) }
     if !changes.isEmpty, !isResizeOnly { coordinator.tell(.attributes, number) }
     return .done(status(of: inode, readAt: moment))
@@ -81,7 +82,7 @@ extension ContainerFileSystem {
   }
 
   /// truncate(2), by number.
-  private func resize(
+  func resize(
     _ number: InodeNumber, to size: UInt64, caller: Caller, isOpen: Bool
   ) throws(Errno) -> Step<Void> {
     let handle = try acquire(
@@ -92,7 +93,9 @@ extension ContainerFileSystem {
       try handle.content.truncateToNothing(at: now())
     } else {
       guard let file = try handle.content.writer() else { return .wait(try whole(number)) }
+      let old = try file.length()
       try file.truncate(to: size)
+      handle.content.noteTail(MappedTail.gap(from: old, to: size))
       try handle.content.noteChange(of: file, at: now())
     }
     try dropPrivileges(number, caller: caller)

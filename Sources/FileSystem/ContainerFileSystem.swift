@@ -36,12 +36,20 @@ package final class ContainerFileSystem: Sendable {
     store = coordinator.content
     self.clock = clock
     self.foldsCase = foldsCase
+    coordinator.setContentObserver { [weak self] number in
+      try? self?.nodes.state(number)?.content?.look()
+    }
   }
 
   /// Where the content files are.
   package var contentDirectory: String { store.directory }
 
   func now() -> Timestamp { Timestamp(nanoseconds: clock.nanoseconds()) }
+
+  /// Whether the kernel may have cached anything of the inode.
+  package func isKnownToKernel(_ number: InodeNumber) -> Bool {
+    number == .root || nodes.isUsed(number)
+  }
 
   /// An inode that the kernel names. It was there when its name was answered: gone now, the kernel
   /// is to look the path up again, which ESTALE makes it do.
@@ -73,20 +81,24 @@ package final class ContainerFileSystem: Sendable {
   private func status(
     of inode: Catalog.Inode, readAt moment: UInt64, _ open: OpenContent?
   ) -> FileStatus {
+    let isWrittenUnseen = coordinator.lookAtDetachedWriter(inode.number)
     if let open {
       let (current, blocks, isChanging) = open.current(inode)
-      return FileStatus(inode: current, blocks: blocks, isChanging: isChanging)
+      return FileStatus(
+        inode: current, blocks: blocks, isChanging: isChanging || isWrittenUnseen)
     }
     // After the content was found to be closed: only then is it sure what was closed before.
-    let inode = self.moment == moment ? inode : (try? catalog.inode(inode.number)) ?? inode
-    return FileStatus(inode: inode, blocks: blocks(of: inode))
+    let inode =
+      self.moment == moment && !isWrittenUnseen
+      ? inode : (try? catalog.inode(inode.number)) ?? inode
+    return FileStatus(inode: inode, blocks: blocks(of: inode), isChanging: isWrittenUnseen)
   }
 
   /// Of a file that is not open.
   private func blocks(of inode: Inode) -> UInt64 {
     let key = ContentKey(item: inode.item, generation: inode.generation)
     guard inode.content == .local else {
-      return (try? store.existingPartial(key)?.file.blocks()) ?? 0
+      return (try? store.existingPartial(key)?.blocks()) ?? 0
     }
     if let blocks = inode.blocks { return blocks }
     guard let blocks = try? store.blocks(key) else { return 0 }

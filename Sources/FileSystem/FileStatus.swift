@@ -9,7 +9,9 @@ typealias Inode = Catalog.Inode
 /// An inode and what its content takes on the disk: what `stat` tells.
 package struct FileStatus: Sendable {
   package let inode: Catalog.Inode
-  /// Of 512 bytes. 0 for a placeholder, and of a directory.
+  /// Of 512 bytes; 0 of a directory. A file of which bytes are missing has at least one: GNU tar
+  /// takes
+  /// a file without blocks for one hole, and archives zeros without asking for anything.
   package let blocks: UInt64
   /// The kernel may be writing to it without a word, through a mapping even without knowing itself:
   /// what is told of it now need not be so a moment later.
@@ -19,7 +21,8 @@ package struct FileStatus: Sendable {
 
   package init(inode: Catalog.Inode, blocks: UInt64, isChanging: Bool = false) {
     self.inode = inode
-    self.blocks = blocks
+    let isMissing = inode.kind == .file && inode.content == .remote && inode.size > 0
+    self.blocks = isMissing ? max(1, blocks) : blocks
     self.isChanging = isChanging
   }
 
@@ -40,11 +43,14 @@ package struct Caller: Sendable {
   package var group: UInt32
   /// The thread that asks, for its supplementary groups; 0 where that is not known.
   package var process: Int32
+  /// Of what it makes.
+  package var umask: UInt16
 
-  package init(user: UInt32, group: UInt32, process: Int32 = 0) {
+  package init(user: UInt32, group: UInt32, process: Int32 = 0, umask: UInt16 = 0) {
     self.user = user
     self.group = group
     self.process = process
+    self.umask = umask
   }
 
   /// Whether it is in the group, or need not be (CAP_FSETID).

@@ -115,6 +115,9 @@ final class NodeTable: Sendable {
     }
   }
 
+  /// Whether the kernel knows it or something has it open.
+  func isUsed(_ number: InodeNumber) -> Bool { shard(number).withLock { $0.isUsed(number) } }
+
   func state(_ number: InodeNumber) -> NodeState? {
     shard(number).withLock { $0.states[number] }
   }

@@ -5,31 +5,6 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// What `fstat` says of a content file that changes with its bytes.
-struct FileStamp: Equatable {
-  let size: UInt64
-  let modified: Int64
-  let changed: Int64
-  /// Of 512 bytes. No part of what is compared: the local file system changes it by itself.
-  let blocks: UInt64
-  /// The file gets a second name and loses the first when it comes to stand for another item.
-  let links: UInt64
-
-  init(_ status: stat) {
-    size = UInt64(max(0, status.st_size))
-    modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
-    changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
-    blocks = UInt64(max(0, status.st_blocks))
-    links = UInt64(status.st_nlink)
-  }
-
-  static func == (left: Self, right: Self) -> Bool {
-    // Another number of names is a change too, and not one of the content, which shows in its own time.
-    left.size == right.size && left.modified == right.modified
-      && (left.changed == right.changed || left.links != right.links)
-  }
-}
-
 /// The kernel's opens of an inode, and what it may do to the content unseen.
 ///
 /// States: no open; opens that the daemon serves (`backing` is nil); opens that the kernel serves. An
@@ -39,13 +14,10 @@ struct FileStamp: Equatable {
 struct KernelUse {
   struct Backing {
     let id: Int32
-    let file: OpenFile
     let service: any ContentPassthrough
   }
 
   struct Watch {
-    /// Read-only, so that it does not count as a writer itself.
-    let file: OpenFile
     /// The file when the row was last brought up to date.
     var seen: FileStamp
     /// A change in the first moment might not have moved the file's time.
@@ -62,17 +34,17 @@ struct KernelUse {
 }
 
 extension OpenContent {
-  /// The kernel's clock for file times ticks this often at the least.
-  private static var tick: Int64 { 20_000_000 }
-
   /// Notes an open by the kernel and gives the number of the file that it is to use, or nil when it is
   /// to ask. To be balanced by `endKernelOpen`. `isChanging` begins with the first writer.
+  /// `isWrittenUnseen`: something outside of this mount writes to the content file.
   func beginKernelOpen(
-    writing: Bool, through service: (any ContentPassthrough)?, now: Timestamp
+    writing: Bool, through service: (any ContentPassthrough)?, now: Timestamp,
+    isWrittenUnseen: Bool = false
   ) throws(Errno) -> Int32? {
     try state.withLock { (state) throws(Errno) in
       if state.kernel.opens == 0, let service {
-        state.kernel.backing = try makeBacking(&state, writing: writing, service)
+        state.kernel.backing = try makeBacking(
+          &state, mayBeCached: !writing && !isWrittenUnseen, creates: writing, service)
       }
       guard let backing = state.kernel.backing else {
         state.kernel.opens += 1
@@ -83,10 +55,10 @@ extension OpenContent {
           // Its writes pass unseen, so they count from here on.
           try beginChange(&state)
           if state.kernel.watch == nil {
-            let stamp = FileStamp(try backing.file.status())
+            let stamp = FileStamp(try readOnlyFile(&state).status())
             state.kernel.watch = KernelUse.Watch(
-              file: backing.file, seen: stamp,
-              mayHaveMissed: abs(now.nanoseconds - stamp.modified) < Self.tick)
+              seen: stamp,
+              mayHaveMissed: abs(now.nanoseconds - stamp.modified) < FileStamp.tick)
           }
         } catch {
           dropBacking(&state)
@@ -105,29 +77,29 @@ extension OpenContent {
 
   /// Nil where the daemon is to serve: content that is not whole here, none at all, and what is small.
   private func makeBacking(
-    _ state: inout State, writing: Bool, _ service: any ContentPassthrough
+    _ state: inout State, mayBeCached: Bool, creates: Bool, _ service: any ContentPassthrough
   ) throws(Errno) -> KernelUse.Backing? {
     if !state.isLocal { guard try becameLocal(&state) else { return nil } }
     // Pages would not follow a mapping that can still write to the content file.
-    if !writing, state.kernel.watch == nil, try catalog.inode(number).size <= Self.smallSize {
+    if mayBeCached, state.kernel.watch == nil, try catalog.inode(number).size <= Self.smallSize {
       return nil
     }
     let file: OpenFile
-    if let open = state.reader ?? state.kernel.watch?.file {
+    if let open = state.reader {
       file = open
     } else {
       _ = try renewKey(&state)
       // Only what is empty can have no content file yet.
-      let isMade = writing ? try catalog.inode(number).size == 0 : false
+      let isMade = creates ? try catalog.inode(number).size == 0 : false
       do {
         file = try store.open(state.key, writable: false, create: isMade)
       } catch .noSuchFileOrDirectory {
         return nil
       }
-      if state.writer == nil { state.reader = file }
+      if state.writer == nil { keep(reader: file, &state) }
     }
     guard let id = try? service.register(file) else { return nil }
-    return KernelUse.Backing(id: id, file: file, service: service)
+    return KernelUse.Backing(id: id, service: service)
   }
 
   private func dropBacking(_ state: inout State) {
@@ -148,12 +120,12 @@ extension OpenContent {
   /// to the file any more, or others have it open for writing. The row is up to date then.
   func endsUnseenWriting() -> Bool {
     state.withLock { state in
-      guard let watch = state.kernel.watch, state.kernel.writers == 0 else { return true }
+      guard state.kernel.watch != nil, state.kernel.writers == 0 else { return true }
       // Ours would count as one.
       state.writer = nil
       do throws(Errno) {
         // In this order: what was written before there was no writer is seen.
-        let isWritten = try watch.file.hasWriter()
+        let isWritten = try readOnlyFile(&state).hasWriter()
         let stamp = try look(&state, isLast: !isWritten)
         guard !isWritten else { return false }
         noteBlocks(stamp?.blocks, &state)
@@ -166,15 +138,18 @@ extension OpenContent {
   }
 
   /// The mount ends while something can still write to the file. The row counts as changed, so that the
-  /// content is uploaded when that is over.
-  func abandonWriting() {
+  /// content is uploaded when that is over. Gives the file to follow until then.
+  func abandonWriting() -> (file: OpenFile, seen: FileStamp)? {
     state.withLock { state in
-      guard let watch = state.kernel.watch, state.kernel.writers == 0 else { return }
+      guard let watch = state.kernel.watch, state.kernel.writers == 0 else { return nil }
+      guard let file = try? readOnlyFile(&state) else {
+        state.kernel.watch = nil
+        return nil
+      }
       state.kernel.watch = nil
-      guard let stamp = try? FileStamp(watch.file.status()) else { return }
-      try? note(stamp, &state)
-      // They go on changing, and nobody is there to see it.
-      try? catalog.noteBlocks(state.key, of: number, nil)
+      let seen = (try? FileStamp(file.status())) ?? watch.seen
+      try? note(seen, &state)
+      return (file, seen)
     }
   }
 
@@ -203,7 +178,9 @@ extension OpenContent {
     _ state: inout State, isLast: Bool = false
   ) throws(Errno) -> FileStamp? {
     guard let watch = state.kernel.watch else { return nil }
-    let stamp = FileStamp(try watch.file.status())
+    let file: OpenFile
+    if let writer = state.writer { file = writer } else { file = try readOnlyFile(&state) }
+    let stamp = FileStamp(try file.status())
     if stamp == watch.seen {
       state.kernel.seen(stamp)
       guard isLast, watch.mayHaveMissed, try catalog.inode(number).version != nil else {
@@ -221,14 +198,9 @@ extension OpenContent {
   ) throws(Errno) {
     state.writes += 1
     let before = try catalog.inode(number)
-    // The file's clock is the kernel's coarse one: it may be a little behind ours, and time is not to
-    // go back because of that, nor stand still. A time that was set on purpose is further away.
-    let known = before.modified.nanoseconds
-    let isBehind = stamp.modified < known && known - stamp.modified < Self.tick
     try catalog.noteContentChange(
       number, size: stamp.size, blocks: stamp.blocks,
-      modified: isBehind
-        ? Timestamp(nanoseconds: known + 1) : Timestamp(nanoseconds: stamp.modified))
+      modified: Timestamp(nanoseconds: stamp.modified(after: before.modified.nanoseconds)))
     state.blocks = stamp.blocks
     state.kernel.seen(stamp)
     state.changes += 1

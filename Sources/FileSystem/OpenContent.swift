@@ -2,6 +2,7 @@ internal import Catalog
 internal import ContentStore
 internal import Model
 internal import Platform
+internal import Synchronization
 internal import SystemPackage
 
 /// The content of an inode that is open, shared by all its handles.
@@ -33,8 +34,11 @@ final class OpenContent: Sendable {
     var size: UInt64
     /// Some of it was there to be read.
     var wasRead = false
+    /// Both may be closed at any time while they are not in use (`closeDescriptors`).
     var reader: OpenFile?
     var writer: OpenFile?
+    /// `writer` was closed before the last handle that could write.
+    var hasLostWriter = false
     /// Handles that can write.
     var writers = 0
     /// The catalog was told that the bytes may differ from the version of its row.
@@ -54,12 +58,17 @@ final class OpenContent: Sendable {
     var kernel = KernelUse()
     /// What the row was last told that the file takes on the disk; nil before.
     var blocks: UInt64?
+    /// The gap of a change of length, and how far the kernel has asked for bytes: see `MappedTail`.
+    var tail: Range<UInt64>?
+    var askedUpTo: UInt64 = 0
   }
 
   let number: InodeNumber
   let catalog: ContainerCatalog
   let store: ContentFiles
   let state: Lock<State>
+  /// When the bytes were last used, by `monotonicNanoseconds`.
+  private let used = Atomic<UInt64>(0)
 
   init(_ inode: Inode, catalog: ContainerCatalog, store: ContentFiles) {
     number = inode.number
@@ -71,15 +80,22 @@ final class OpenContent: Sendable {
         isLocal: inode.content == .local, size: inode.size))
   }
 
+  deinit { store.descriptors.forget(ObjectIdentifier(self)) }
+
   // MARK: Reading
 
   /// What holds `range`; with a placeholder, the partial file when all of it is there.
   func bytes(for range: Range<UInt64>) throws(Errno) -> Bytes {
     try state.withLock { (state) throws(Errno) in
+      state.askedUpTo = max(state.askedUpTo, range.upperBound)
+      if let tail = state.tail, MappedTail.page(of: tail).overlaps(range) { state.tail = nil }
       if !state.isLocal {
         if let partial = store.existingPartial(state.key), partial.isPresent(range) {
-          state.wasRead = true
-          return .file(partial.file)
+          do throws(Errno) {
+            let file = try partial.file()
+            state.wasRead = true
+            return .file(file)
+          } catch .staleNFSFileHandle {}
         }
         guard try becameLocal(&state) else { return .missing(size: state.size) }
       }
@@ -101,10 +117,11 @@ final class OpenContent: Sendable {
   }
 
   private func localBytes(_ state: inout State) throws(Errno) -> Bytes {
+    used.store(monotonicNanoseconds(), ordering: .relaxed)
     if let file = state.writer ?? state.reader { return .file(file) }
     do {
       let file = try store.open(state.key, writable: false)
-      state.reader = file
+      keep(reader: file, &state)
       return .file(file)
     } catch .noSuchFileOrDirectory {
       if try renewKey(&state) { return try localBytes(&state) }
@@ -157,14 +174,13 @@ final class OpenContent: Sendable {
       if !state.isLocal { guard try becameLocal(&state) else { return nil } }
       try beginChange(&state)
       state.writes += 1
+      used.store(monotonicNanoseconds(), ordering: .relaxed)
       if let file = state.writer { return file }
       // Only what is empty can have no content file yet.
       _ = try renewKey(&state)
       let isEmpty = try catalog.inode(number).size == 0
       let file = try store.open(state.key, writable: true, create: isEmpty)
-      state.writer = file
-      // One descriptor serves both; readers in flight keep theirs.
-      state.reader = nil
+      keep(writer: file, &state)
       return file
     }
   }
@@ -178,6 +194,27 @@ final class OpenContent: Sendable {
     try catalog.commit(durable: true)
     FaultPoint.reach("write.marked")
     state.isMarked = true
+  }
+
+  /// Whether the kernel may have this page in its cache, as far as it got it from here.
+  func wasAskedFor(_ page: Range<UInt64>) -> Bool {
+    state.withLock { $0.askedUpTo > page.lowerBound }
+  }
+
+  /// The length changes: the gap has to read as zeros. Nil after a write of a program.
+  func noteTail(_ tail: Range<UInt64>?) { state.withLock { $0.tail = tail } }
+
+  /// After a page was written back over `range`: takes out of the file what a mapping had stored
+  /// past
+  /// the former end of it.
+  func clearTail(of file: OpenFile, in range: Range<UInt64>) throws(Errno) {
+    let found = state.withLock { state -> Range<UInt64>? in
+      guard let tail = state.tail, tail.overlaps(range) else { return nil }
+      state.tail = nil
+      return tail.clamped(to: range)
+    }
+    guard let found else { return }
+    try file.write([UInt8](repeating: 0, count: found.count), at: found.lowerBound)
   }
 
   /// Tells the catalog the file's length after a change. The length is asked of the file itself, under
@@ -234,8 +271,7 @@ final class OpenContent: Sendable {
     if let file = state.writer { return file }
     do {
       let file = try store.open(state.key, writable: true)
-      state.writer = file
-      state.reader = nil
+      keep(writer: file, &state)
       return file
     } catch .noSuchFileOrDirectory {
       return nil
@@ -254,7 +290,12 @@ final class OpenContent: Sendable {
       state.writers -= 1
       guard state.writers == 0 else { return false }
       defer { state.isToBeTold = false }
-      if let file = state.writer { noteBlocks(try? file.blocks(), &state) }
+      if let file = state.writer {
+        noteBlocks(try? file.blocks(), &state)
+      } else if state.hasLostWriter {
+        noteBlocks(try? store.blocks(state.key), &state)
+      }
+      state.hasLostWriter = false
       state.writer = nil
       guard state.isMarked else { return state.isToBeTold }
       state.isMarked = false
@@ -343,8 +384,52 @@ final class OpenContent: Sendable {
     if let file, let blocks = try? file.blocks() { return blocks }
     // A download that ended while this is open leaves no partial content, and a whole file.
     if !isLocal, let partial = store.existingPartial(key) {
-      return (try? partial.file.blocks()) ?? 0
+      return (try? partial.blocks()) ?? 0
     }
     return (try? store.blocks(key)) ?? 0
+  }
+}
+
+// MARK: Descriptors
+
+extension OpenContent: DescriptorHolder {
+  var lastUse: UInt64 { used.load(ordering: .relaxed) }
+
+  func closeDescriptors() -> Bool {
+    state.withLockIfFree { state in
+      guard state.reader != nil || state.writer != nil else { return false }
+      state.hasLostWriter = state.hasLostWriter || state.writer != nil
+      state.reader = nil
+      state.writer = nil
+      return true
+    } ?? false
+  }
+
+  func keep(reader file: OpenFile, _ state: inout State) {
+    state.reader = file
+    store.descriptors.opened(self)
+  }
+
+  private func keep(writer file: OpenFile, _ state: inout State) {
+    state.writer = file
+    // One descriptor serves both; readers in flight keep theirs.
+    state.reader = nil
+    store.descriptors.opened(self)
+  }
+
+  /// A read-only descriptor of local content, which does not count as a writer itself.
+  func readOnlyFile(_ state: inout State) throws(Errno) -> OpenFile {
+    used.store(monotonicNanoseconds(), ordering: .relaxed)
+    if let file = state.reader { return file }
+    do throws(Errno) {
+      let file = try store.open(state.key, writable: false)
+      keep(reader: file, &state)
+      return file
+    } catch .noSuchFileOrDirectory {
+      guard try renewKey(&state) else { throw .noSuchFileOrDirectory }
+      let file = try store.open(state.key, writable: false)
+      keep(reader: file, &state)
+      return file
+    }
   }
 }

@@ -20,6 +20,7 @@ enum UbiquityAttribute: String, CaseIterable {
   case nameCollision
   case percentDownloaded
   case percentUploaded
+  case localBytes
   case downloadingError
   case uploadingError
   case version
@@ -54,6 +55,7 @@ enum UbiquityAttribute: String, CaseIterable {
       case .nameCollision: flag(status.nameCollision)
       case .percentDownloaded: String(status.percentDownloaded)
       case .percentUploaded: String(status.percentUploaded)
+      case .localBytes: status.localBytes.map { String($0) }
       case .downloadingError: status.downloadingError
       case .uploadingError: status.uploadingError
       case .version: status.version

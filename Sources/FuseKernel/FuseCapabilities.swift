@@ -35,6 +35,10 @@ enum FuseCapabilities {
       Choice(flag: FUSE_CAP_READDIRPLUS_AUTO, isWanted: true),
       // O_TRUNC comes with the open: a placeholder is truncated without its content being fetched.
       Choice(flag: FUSE_CAP_ATOMIC_O_TRUNC, isWanted: true),
+      // A file handle (open_by_handle_at(2), NFS) finds an inode that the kernel has forgotten, by
+      // a lookup
+      // of `.`: inode numbers are never used again.
+      Choice(flag: FUSE_CAP_EXPORT_SUPPORT, isWanted: true),
       // Targets never change, so they are read once.
       Choice(flag: FUSE_CAP_CACHE_SYMLINKS, isWanted: true),
       // The kernel keeps locks itself: the mount is this machine's alone.
@@ -42,10 +46,10 @@ enum FuseCapabilities {
       Choice(flag: FUSE_CAP_FLOCK_LOCKS, isWanted: false),
       // There is no ioctl.
       Choice(flag: FUSE_CAP_IOCTL_DIR, isWanted: false),
-      // Access control lists are refused: they name users of this machine and could not be synced.
-      Choice(flag: FUSE_CAP_POSIX_ACL, isWanted: false),
-      // The umask is the kernel's to apply where there are no access control lists.
-      Choice(flag: FUSE_CAP_DONT_MASK, isWanted: false),
+      // The kernel checks access control lists, which are attributes here.
+      Choice(flag: FUSE_CAP_POSIX_ACL, isWanted: true),
+      // The umask does not hold where a directory has an initial list: it is applied here.
+      Choice(flag: FUSE_CAP_DONT_MASK, isWanted: true),
       // Superseded by its second version, which libfuse 3.14 does not know (see `FuseWishes`).
       Choice(flag: FUSE_CAP_HANDLE_KILLPRIV, isWanted: false),
     ]

@@ -12,6 +12,8 @@ package protocol FuseHandler: AnyObject, Sendable {
   func lookup(parent: UInt64, name: [UInt8], reply: consuming FuseReply<EntryAnswer>)
   func forget(node: UInt64, count: UInt64)
   func attributes(node: UInt64, handle: UInt64?, reply: consuming FuseReply<AttributesAnswer>)
+  /// The attributes with the time of birth.
+  func extendedStatus(node: UInt64, reply: consuming FuseReply<ExtendedStatusAnswer>)
   func setAttributes(
     node: UInt64, handle: UInt64?, changes: FuseAttributeChanges,
     reply: consuming FuseReply<AttributesAnswer>)
@@ -42,8 +44,9 @@ package protocol FuseHandler: AnyObject, Sendable {
   func read(
     node: UInt64, handle: UInt64, offset: UInt64, count: Int,
     reply: consuming FuseReply<DataAnswer>)
+  /// `isFromCache`: a page that a mapping changed is written back.
   func write(
-    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData,
+    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData, isFromCache: Bool,
     reply: consuming FuseReply<WriteAnswer>)
   /// A descriptor of the open file was closed; there may be others.
   func flush(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>)
@@ -57,8 +60,8 @@ package protocol FuseHandler: AnyObject, Sendable {
     node: UInt64, handle: UInt64, offset: Int64, whence: Int32,
     reply: consuming FuseReply<SeekAnswer>)
   func copyRange(
-    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, at newOffset: UInt64,
-    count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>)
+    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, of newNode: UInt64,
+    at newOffset: UInt64, count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>)
 
   func openDirectory(node: UInt64, reply: consuming FuseReply<OpenAnswer>)
   /// With `withEntries` each entry but `.` and `..` counts as a lookup.

@@ -16,6 +16,8 @@ package final class FuseNotifier: @unchecked Sendable {
     case attributes(UInt64)
     /// Attributes and all pages; of a directory the cached entries.
     case contents(UInt64)
+    /// The pages of a range of a file. What a mapping changed in them is written back first.
+    case pages(UInt64, Range<UInt64>)
   }
 
   private let session: OpaquePointer
@@ -63,6 +65,9 @@ package final class FuseNotifier: @unchecked Sendable {
       fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
     case .contents(let node):
       fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
+    case .pages(let node, let range):
+      fuse_lowlevel_notify_inval_inode(
+        session, node, off_t(clamping: range.lowerBound), off_t(range.count))
     }
   }
 

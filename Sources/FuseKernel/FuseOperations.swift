@@ -135,7 +135,8 @@ enum FuseOperations {
         }
         handler.write(
           node: node, handle: info?.pointee.fh ?? 0, offset: UInt64(offset),
-          data: FuseWriteData(vector), reply: FuseReply(request))
+          data: FuseWriteData(vector), isFromCache: info?.pointee.writepage ?? 0 != 0,
+          reply: FuseReply(request))
       }
     }
     operations.flush = { request, node, info in
@@ -170,11 +171,11 @@ enum FuseOperations {
       }
     }
     operations.copy_file_range = {
-      request, _, offset, info, _, newOffset, newInfo, count, flags in
+      request, _, offset, info, newNode, newOffset, newInfo, count, flags in
       FuseContext.call(request) {
         $0.copyRange(
           from: info?.pointee.fh ?? 0, at: UInt64(offset), to: newInfo?.pointee.fh ?? 0,
-          at: UInt64(newOffset), count: count, flags: flags, reply: FuseReply($1))
+          of: newNode, at: UInt64(newOffset), count: count, flags: flags, reply: FuseReply($1))
       }
     }
   }
@@ -211,6 +212,12 @@ enum FuseOperations {
     operations.getattr = { request, node, info in
       FuseContext.call(request) {
         $0.attributes(node: node, handle: info?.pointee.fh, reply: FuseReply($1))
+      }
+    }
+    // Was FUSE_STATX: see `ubiquity_fuse_translate`.
+    operations.bmap = { request, node, _, _ in
+      FuseContext.call(request) {
+        $0.extendedStatus(node: node, reply: FuseReply($1))
       }
     }
     operations.setattr = { request, node, attributes, valid, info in

@@ -26,7 +26,7 @@ extension fuse_entry_out {
     attr = fuse_attr(entry.attributes)
   }
 
-  private static func time(_ seconds: Double) -> (UInt64, UInt32) {
+  fileprivate static func time(_ seconds: Double) -> (UInt64, UInt32) {
     let whole = max(0, seconds).rounded(.down)
     return (UInt64(whole), UInt32((max(0, seconds) - whole) * 999_999_999))
   }
@@ -53,5 +53,37 @@ extension fuse_attr {
     gid = attributes.group
     rdev = UInt32(truncatingIfNeeded: attributes.device)
     blksize = 4096
+  }
+}
+
+extension ubiquity_fuse_statx_out {
+  init(_ attributes: FuseAttributes, timeout: Double) {
+    self.init()
+    (valid_seconds, valid_nanoseconds) = fuse_entry_out.time(timeout)
+    stat.mask = ubiquity_statx_basic
+    stat.block_size = 4096
+    stat.links = UInt32(clamping: attributes.linkCount)
+    stat.user = attributes.user
+    stat.group = attributes.group
+    stat.mode = UInt16(truncatingIfNeeded: attributes.mode)
+    stat.number = attributes.node
+    stat.size = attributes.size
+    stat.blocks = attributes.blocks
+    stat.accessed = ubiquity_fuse_sx_time(nanoseconds: attributes.accessed)
+    stat.modified = ubiquity_fuse_sx_time(nanoseconds: attributes.modified)
+    stat.changed = ubiquity_fuse_sx_time(nanoseconds: attributes.changed)
+    stat.device_major = ubiquity_device_major(attributes.device)
+    stat.device_minor = ubiquity_device_minor(attributes.device)
+    if let created = attributes.created {
+      stat.mask |= ubiquity_statx_born
+      stat.born = ubiquity_fuse_sx_time(nanoseconds: created)
+    }
+  }
+}
+
+extension ubiquity_fuse_sx_time {
+  fileprivate init(nanoseconds value: Int64) {
+    let time = timespec(nanoseconds: value)
+    self.init(seconds: Int64(time.tv_sec), nanoseconds: UInt32(time.tv_nsec), reserved: 0)
   }
 }

@@ -6,6 +6,7 @@ package import SystemPackage
 package enum EmptyAnswer {}
 package enum EntryAnswer {}
 package enum AttributesAnswer {}
+package enum ExtendedStatusAnswer {}
 package enum OpenAnswer {}
 package enum CreateAnswer {}
 package enum LinkTargetAnswer {}
@@ -37,7 +38,8 @@ package struct FuseReply<Answer>: ~Copyable, @unchecked Sendable {
   package var caller: FuseCaller {
     guard let context = fuse_req_ctx(request) else { return FuseCaller(user: 0, group: 0) }
     return FuseCaller(
-      user: context.pointee.uid, group: context.pointee.gid, process: context.pointee.pid)
+      user: context.pointee.uid, group: context.pointee.gid, process: context.pointee.pid,
+      umask: UInt32(context.pointee.umask))
   }
 
   package consuming func fail(_ error: Errno) {
@@ -78,6 +80,12 @@ extension FuseReply where Answer == AttributesAnswer {
   package consuming func attributes(_ attributes: FuseAttributes, timeout: Double) {
     var attributes = stat(attributes)
     fuse_reply_attr(take(), &attributes, timeout)
+  }
+}
+
+extension FuseReply where Answer == ExtendedStatusAnswer {
+  package consuming func attributes(_ attributes: FuseAttributes, timeout: Double) {
+    _ = answer(ubiquity_fuse_statx_out(attributes, timeout: timeout))
   }
 }
 

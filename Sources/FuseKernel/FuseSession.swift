@@ -28,7 +28,7 @@ package final class FuseSession: @unchecked Sendable {
   private let loop = Lock<FuseDeviceLoop?>(nil)
   private let isAborted = Atomic<Bool>(false)
   /// Of the mount, as in the mount table; set by `mount`.
-  private var device: String?
+  package private(set) var device: String?
   package let notifier: FuseNotifier
   private let backing = Lock<FuseBackingFiles?>(nil)
 
@@ -191,6 +191,8 @@ package final class FuseSession: @unchecked Sendable {
   package var transport: FuseTransport { context.transport.current }
 
   package func waitUntilEnded() { ended.wait() }
+
+  package func waitUntilEnded(milliseconds: Int) -> Bool { ended.wait(milliseconds: milliseconds) }
 
   package var hasEnded: Bool { ended.wait(milliseconds: 0) }
 }

@@ -3,11 +3,14 @@ package struct FuseCaller: Sendable {
   package let user: UInt32
   package let group: UInt32
   package let process: Int32
+  /// Of a request that makes something.
+  package let umask: UInt32
 
-  package init(user: UInt32, group: UInt32, process: Int32 = 0) {
+  package init(user: UInt32, group: UInt32, process: Int32 = 0, umask: UInt32 = 0) {
     self.user = user
     self.group = group
     self.process = process
+    self.umask = umask
   }
 }
 
@@ -26,11 +29,13 @@ package struct FuseAttributes: Sendable {
   package var accessed: Int64
   package var modified: Int64
   package var changed: Int64
+  /// Of birth; nil where it is not known. Only an answer with the extended status carries it.
+  package var created: Int64?
 
   package init(
     node: UInt64, mode: UInt32, linkCount: UInt64 = 0, user: UInt32 = 0, group: UInt32 = 0,
     device: UInt64 = 0, size: UInt64 = 0, blocks: UInt64 = 0, accessed: Int64 = 0,
-    modified: Int64 = 0, changed: Int64 = 0
+    modified: Int64 = 0, changed: Int64 = 0, created: Int64? = nil
   ) {
     self.node = node
     self.mode = mode
@@ -43,6 +48,7 @@ package struct FuseAttributes: Sendable {
     self.accessed = accessed
     self.modified = modified
     self.changed = changed
+    self.created = created
   }
 }
 

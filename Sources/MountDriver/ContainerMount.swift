@@ -3,7 +3,7 @@ internal import Coordination
 package import FileSystem
 internal import FuseKernel
 internal import Model
-internal import Platform
+package import Platform
 internal import SystemPackage
 
 /// A container's file system in the tree of names: one mount.
@@ -15,18 +15,22 @@ package final class ContainerMount: Sendable {
   package let fileSystem: ContainerFileSystem
   package let options: MountOptions
   private let mountpoint: Mountpoint
+  private let guards: (any ConnectionGuarding)?
   private let logger: @Sendable (String) -> Void
   private let session = Lock<FuseSession?>(nil)
   private let passthrough: Passthrough
   private let echo: ChangeEcho
 
-  /// `mountpoint` is an absolute path without links in it. `logger` gets a line for what went wrong
+  /// `mountpoint` is an absolute path without links in it. `guards` hears of the connection before
+  /// it
+  /// is served; its end is for the caller to tell. `logger` gets a line for what went wrong
   /// that no program is told of.
   package init(
     fileSystem: ContainerFileSystem, mountpoint: String, options: MountOptions,
-    logger: @escaping @Sendable (String) -> Void
+    guards: (any ConnectionGuarding)? = nil, logger: @escaping @Sendable (String) -> Void
   ) {
     self.fileSystem = fileSystem
+    self.guards = guards
     self.mountpoint = Mountpoint(path: mountpoint)
     self.options = options
     self.logger = logger
@@ -64,6 +68,7 @@ package final class ContainerMount: Sendable {
     echo.setNotifier(made.notifier)
     passthrough.setFiles(made.backingFiles)
     session.withLock { $0 = made }
+    if let device = made.device { guards?.began(device: device, mountpoint: path) }
     made.run()
     passthrough.waitUntilKnown()
   }
@@ -82,7 +87,11 @@ package final class ContainerMount: Sendable {
 
   /// Unmounts once everything the kernel holds back is written, and returns when all is closed and
   /// committed. Throws `.busy` while a program uses the mount, which then stays as it is.
-  package func unmount() throws(MountError) {
+  ///
+  /// Another mount namespace may have a copy of the mount, which keeps it in use although no path
+  /// here leads
+  /// to it. With `patience`, in milliseconds, that copy loses its connection after the time.
+  package func unmount(patience: Int? = nil) throws(MountError) {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {
       throw MountError.covered(path)
@@ -99,6 +108,10 @@ package final class ContainerMount: Sendable {
       case .invalidArgument: throw MountError.notMounted(path)
       default: throw MountError.failed(path, detail: error.description)
       }
+    }
+    if let patience, !session.waitUntilEnded(milliseconds: patience) {
+      logger("\(path) was copied into another mount namespace; its connection is ended there too")
+      session.abort()
     }
     session.waitUntilEnded()
   }
@@ -129,7 +142,29 @@ package final class ContainerMount: Sendable {
     }
   }
 
+  /// Which files of the mount programs have locked; nil where that cannot be told.
+  package func fileLocks() -> FileLocks? {
+    guard isMounted, let mount = mountpoint.topMount(),
+      mount.type == MountedFileSystem.ubiquityType
+    else { return nil }
+    return FileLocks.read(ofDevice: mount.device)
+  }
+
   package func waitUntilUnmounted() { session.withLock { $0 }?.waitUntilEnded() }
+
+  /// Gives whether it has ended within the time.
+  package func waitUntilUnmounted(milliseconds: Int) -> Bool {
+    session.withLock { $0 }?.waitUntilEnded(milliseconds: milliseconds) ?? true
+  }
+
+  /// As in the mount table; nil before it is mounted.
+  package var device: String? { session.withLock { $0 }?.device }
+
+  /// Whether a path leads to it. Asks the mount itself nothing.
+  package var isInMountTable: Bool {
+    guard let device, let table = try? MountTable.read() else { return true }
+    return table.contains { $0.device == device && $0.type == MountedFileSystem.ubiquityType }
+  }
 
   package var isMounted: Bool { session.withLock { $0 }.map { !$0.hasEnded } ?? false }
 }
@@ -138,19 +173,23 @@ extension ContainerMount: KernelInvalidating {
   /// Queued; the kernel hears of it from a thread of the session's own.
   package func invalidate(_ list: [Invalidation]) {
     guard let session = session.withLock({ $0 }) else { return }
-    session.notifier.send(
-      list.flatMap { invalidation -> [FuseNotifier.Notification] in
-        switch invalidation {
-        case .entry(let parent, let name):
-          // The second drops the cached list of names, which the first only does for a name that the
-          // kernel knows.
-          [
-            .entry(parent: parent.rawValue, name: name.bytes), .contents(parent.rawValue),
-          ]
-        case .attributes(let number): [.attributes(number.rawValue)]
-        case .content(let number): [.contents(number.rawValue)]
-        }
-      })
+    var notifications: [FuseNotifier.Notification] = []
+    var directories: Set<InodeNumber> = []
+    for invalidation in list {
+      switch invalidation {
+      case .entry(let parent, let name):
+        // Of a directory that the kernel does not know it has no names, and learns what is there
+        // now.
+        guard fileSystem.isKnownToKernel(parent) else { continue }
+        directories.insert(parent)
+        notifications.append(.entry(parent: parent.rawValue, name: name.bytes))
+      case .attributes(let number): notifications.append(.attributes(number.rawValue))
+      case .content(let number): notifications.append(.contents(number.rawValue))
+      }
+    }
+    // Drops the cached lists of names: an entry does that only for a name that the kernel knows.
+    notifications += directories.sorted().map { .contents($0.rawValue) }
+    session.notifier.send(notifications)
   }
 
   package func announce(_ changes: [ItemChange]) { echo.announce(changes) }

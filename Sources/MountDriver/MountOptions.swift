@@ -100,13 +100,18 @@ package struct MountOptions: Hashable, Sendable {
     case "casefold": foldsCase = true
     // Always on.
     case "default_permissions": break
-    case "suid", "nosuid", "dev", "nodev", "exec", "noexec", "noatime", "nodiratime", "sync",
-      "dirsync":
+    case "suid", "nosuid", "dev", "nodev", "exec", "noexec", "noatime", "sync", "dirsync":
       setKernelOption(name)
+    // For fstab(5): mount(8) keeps `dev` and `suid` from helpers, since they are its defaults, and
+    // all
+    // that begins with `x-`.
+    case "allow_dev", "allow_suid": setKernelOption(String(name.dropFirst("allow_".count)))
     // For mount(8) and the system's start, or the kernel's default.
     case "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",
       "_netdev", "nofail", "relatime", "norelatime", "atime", "diratime", "strictatime", "async",
-      "lazytime", "nolazytime":
+      "lazytime", "nolazytime",
+      // libfuse refuses it. Reading a directory changes no time in any case.
+      "nodiratime":
       break
     default:
       throw Invalid(description: "unknown mount option '\(name)'")

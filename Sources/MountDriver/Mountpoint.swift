@@ -10,13 +10,16 @@ struct Mountpoint: Sendable {
   /// away.
   func prepare() throws(MountError) {
     guard Files.exists("/dev/fuse") else { throw MountError.noDevice }
-    var status = stat()
-    if stat(path, &status) != 0, errno == ENOTCONN {
+    switch MountTable.condition(of: path, milliseconds: BoundedCall.patience) {
+    case .answering: break
+    case .dead:
       do throws(Errno) { try MountTable.detach(path) } catch {
         throw MountError.failed(
           path, detail: "a mount whose daemon is gone could not be taken away: \(error)")
       }
+    case .silent: throw MountError.failed(path, detail: "what is mounted there does not answer")
     }
+    var status = stat()
     guard stat(path, &status) == 0 else {
       switch errno {
       case ENOENT: throw MountError.missing(path)

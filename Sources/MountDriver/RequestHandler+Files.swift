@@ -86,7 +86,7 @@ extension RequestHandler {
     let coordinator = fileSystem.coordinator
     guard
       let wait = coordinator.mustWait(
-        toOpen: InodeNumber(node), forWriting: Self.mode(flags).canWrite,
+        toOpen: InodeNumber(node), forWriting: Self.mode(flags).writes,
         by: Caller(reply.caller).process)
     else { return openNow(node: node, flags: flags, reply: reply) }
     guard flags & O_NONBLOCK == 0 else { return reply.fail(.resourceTemporarilyUnavailable) }
@@ -138,17 +138,20 @@ extension RequestHandler {
   }
 
   func write(
-    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData,
+    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData, isFromCache: Bool,
     reply: consuming FuseReply<WriteAnswer>
   ) {
     let caller = Caller(reply.caller)
+    let range = offset..<(offset &+ UInt64(data.count))
+    let cached = isFromCache && range.upperBound > range.lowerBound ? range : nil
     var written: Int?
     var needsRoom = false
     do throws(Errno) {
+      if !isFromCache { try dropLastPage(node, handle, beforeWritingAt: offset) }
       switch try fileSystem.prepareWrite(handle, caller: caller) {
       case .done(let file):
         written = try data.copy(to: file.descriptor, at: offset)
-        try fileSystem.noteWritten(handle, to: file)
+        try fileSystem.noteWritten(handle, to: file, cached: cached)
       case .wait:
         break
       }
@@ -166,6 +169,16 @@ extension RequestHandler {
       }
     }
     writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
+  }
+
+  /// Before a change that leaves a gap after the file's end: see `MappedTail`. A page that the
+  /// kernel has
+  /// but holds until the answer was not filled, so no mapping changed it: then this gives up.
+  private func dropLastPage(
+    _ node: UInt64, _ handle: UInt64, beforeWritingAt offset: UInt64
+  ) throws(Errno) {
+    guard let page = try fileSystem.lastPage(of: handle, beforeWritingAt: offset) else { return }
+    drop(page, of: node)
   }
 
   /// A write to a placeholder: its content comes first.
@@ -243,6 +256,12 @@ extension RequestHandler {
   ) {
     let caller = Caller(reply.caller)
     let fileSystem = fileSystem
+    do throws(Errno) {
+      // FALLOC_FL_KEEP_SIZE.
+      if mode & 1 == 0 { try dropLastPage(node, handle, beforeWritingAt: offset &+ length) }
+    } catch {
+      return reply.fail(error)
+    }
     reply.answer(
       by: { () throws(Errno) in
         try fileSystem.allocate(
@@ -262,34 +281,9 @@ extension RequestHandler {
     default: return reply.fail(.invalidArgument)
     }
     guard offset >= 0 else { return reply.fail(.noSuchAddressOrDevice) }
-    let offset = UInt64(offset)
-    let caller = Caller(reply.caller)
-    guard case .data = kind, (try? fileSystem.passesMissing(handle, from: offset)) == true else {
-      return seekNow(handle, kind, offset, caller, reply)
-    }
-    let parked = reply.park()
-    do throws(Errno) {
-      try fileSystem.permit(handle, to: caller) { refusal in
-        parked.resume { reply in
-          if let refusal {
-            reply.fail(refusal)
-          } else {
-            self.seekNow(handle, kind, offset, caller, reply)
-          }
-        }
-      }
-    } catch {
-      parked.resume { $0.fail(error) }
-    }
-  }
-
-  private func seekNow(
-    _ handle: UInt64, _ kind: ContainerFileSystem.SeekKind, _ offset: UInt64, _ caller: Caller,
-    _ reply: consuming FuseReply<SeekAnswer>
-  ) {
     let found: UInt64
     do throws(Errno) {
-      found = try fileSystem.seek(handle, kind, from: offset, caller: caller)
+      found = try fileSystem.seek(handle, kind, from: UInt64(offset))
     } catch {
       return reply.fail(error)
     }
@@ -297,11 +291,16 @@ extension RequestHandler {
   }
 
   func copyRange(
-    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, at newOffset: UInt64,
-    count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>
+    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, of newNode: UInt64,
+    at newOffset: UInt64, count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>
   ) {
     guard flags == 0 else { return reply.fail(.invalidArgument) }
     let caller = Caller(reply.caller)
+    do throws(Errno) {
+      try dropLastPage(newNode, newHandle, beforeWritingAt: newOffset)
+    } catch {
+      return reply.fail(error)
+    }
     let fileSystem = fileSystem
     reply.answer(
       by: { () throws(Errno) in

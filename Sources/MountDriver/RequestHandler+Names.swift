@@ -11,7 +11,12 @@ extension RequestHandler {
       return answerEcho(answer, reply: reply)
     }
     let found: FileStatus?
-    do throws(Errno) { found = try fileSystem.lookup(name, in: InodeNumber(parent)) } catch {
+    do throws(Errno) {
+      found =
+        name.first == 0x2E && name.count <= 2
+        ? try lookupWithDots(name, in: InodeNumber(parent))
+        : try fileSystem.lookup(name, in: InodeNumber(parent))
+    } catch {
       return reply.fail(error)
     }
     if let found {
@@ -21,6 +26,14 @@ extension RequestHandler {
       // Of a name that comes, the kernel does not know which others it is like.
       reply.noEntry(timeout: fileSystem.foldsCase ? 0 : Self.timeout)
     }
+  }
+
+  /// A name like `.a`, or `.` or `..`, which only a file handle is looked up by.
+  private func lookupWithDots(
+    _ name: [UInt8], in parent: InodeNumber
+  ) throws(Errno) -> FileStatus? {
+    if let found = try fileSystem.lookup(dots: name, of: parent) { return found }
+    return try fileSystem.lookup(name, in: parent)
   }
 
   func forget(node: UInt64, count: UInt64) {
@@ -73,7 +86,10 @@ extension RequestHandler {
       kind: kind, mode: UInt16(mode & 0o7777), owner: caller.user, group: caller.group,
       device: device, target: target)
     let made: FileStatus
-    do throws(Errno) { made = try fileSystem.make(name, in: InodeNumber(parent), new) } catch {
+    do throws(Errno) {
+      made = try fileSystem.make(
+        name, in: InodeNumber(parent), new, umask: UInt16(caller.umask & 0o777))
+    } catch {
       return reply.fail(error)
     }
     reply.entry(entry(made))

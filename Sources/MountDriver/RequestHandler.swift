@@ -1,4 +1,5 @@
 internal import Catalog
+internal import Coordination
 internal import FileSystem
 internal import FuseKernel
 internal import Glibc
@@ -44,6 +45,13 @@ final class RequestHandler: Sendable {
   /// Waits for the kernel to hear of what a request changed, before that request is answered; not
   /// for long, since the kernel may hold a lock for the request that it needs for hearing.
   func settle() { notifier.withLock { $0 }?.flush(milliseconds: 1000) }
+
+  /// Has the kernel drop pages, and waits for it for a moment.
+  func drop(_ pages: Range<UInt64>, of node: UInt64) {
+    guard let notifier = notifier.withLock({ $0 }) else { return }
+    notifier.send([.pages(node, pages)])
+    notifier.flush(milliseconds: 50)
+  }
 }
 
 extension RequestHandler {
@@ -54,7 +62,7 @@ extension RequestHandler {
       linkCount: UInt64(inode.linkCount), user: inode.owner, group: inode.group,
       device: inode.device, size: status.size, blocks: status.blocks,
       accessed: inode.accessed.nanoseconds, modified: inode.modified.nanoseconds,
-      changed: inode.changed.nanoseconds)
+      changed: inode.changed.nanoseconds, created: inode.created.nanoseconds)
   }
 
   static func type(_ kind: ItemKind) -> UInt32 {
@@ -80,7 +88,9 @@ extension RequestHandler {
 
 extension Caller {
   init(_ caller: FuseCaller) {
-    self.init(user: caller.user, group: caller.group, process: caller.process)
+    self.init(
+      user: caller.user, group: caller.group, process: caller.process,
+      umask: UInt16(caller.umask & 0o777))
   }
 }
 
@@ -103,6 +113,17 @@ extension RequestHandler: FuseHandler {
   }
 
   func attributes(node: UInt64, handle: UInt64?, reply: consuming FuseReply<AttributesAnswer>) {
+    if echo.isOurs(reply.caller.process), let attributes = echoedAttributes(node) {
+      return reply.attributes(attributes, timeout: 0)
+    }
+    let status: FileStatus
+    do throws(Errno) { status = try fileSystem.status(InodeNumber(node)) } catch {
+      return reply.fail(error)
+    }
+    reply.attributes(attributes(status), timeout: Self.timeout(status))
+  }
+
+  func extendedStatus(node: UInt64, reply: consuming FuseReply<ExtendedStatusAnswer>) {
     if echo.isOurs(reply.caller.process), let attributes = echoedAttributes(node) {
       return reply.attributes(attributes, timeout: 0)
     }
@@ -151,14 +172,40 @@ extension RequestHandler: FuseHandler {
     // XATTR_CREATE and XATTR_REPLACE.
     let mode: AttributeMode =
       flags & 1 != 0 ? .create : flags & 2 != 0 ? .replace : .createOrReplace
+    setAttribute(
+      (InodeNumber(node), name, value, mode), reply: reply,
+      confirmations: ContainerCoordinator.confirmations)
+  }
+
+  private typealias AttributeWrite = (
+    number: InodeNumber, name: [UInt8], value: [UInt8], mode: AttributeMode
+  )
+
+  /// An eviction that needs a look at the store first parks its reply until that was made.
+  private func setAttribute(
+    _ write: AttributeWrite, reply: consuming FuseReply<EmptyAnswer>, confirmations: Int
+  ) {
     do throws(Errno) {
       try fileSystem.setAttribute(
-        name, value, mode: mode, of: InodeNumber(node), caller: Caller(reply.caller))
+        write.name, write.value, mode: write.mode, of: write.number, caller: Caller(reply.caller))
+    } catch .resourceTemporarilyUnavailable {
+      guard confirmations > 0 else { return reply.fail(.resourceBusy) }
+      let parked = reply.park()
+      fileSystem.coordinator.confirmStore { refusal in
+        parked.resume { reply in
+          if let refusal {
+            reply.fail(refusal)
+          } else {
+            self.setAttribute(write, reply: reply, confirmations: confirmations - 1)
+          }
+        }
+      }
+      return
     } catch {
       return reply.fail(error)
     }
     // Such a write can change st_blocks, which the writer may look at next.
-    if name.starts(with: "user.ubiquity.".utf8) { settle() }
+    if write.name.starts(with: "user.ubiquity.".utf8) { settle() }
     reply.done()
   }
 

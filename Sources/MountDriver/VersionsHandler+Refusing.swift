@@ -89,11 +89,13 @@ extension VersionsHandler {
   }
 
   func write(
-    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData,
+    node: UInt64, handle: UInt64, offset: UInt64, data: borrowing FuseWriteData, isFromCache: Bool,
     reply: consuming FuseReply<WriteAnswer>
   ) {
     guard node < VersionNode.first else { return reply.fail(.readOnlyFileSystem) }
-    ordinary.write(node: node, handle: handle, offset: offset, data: data, reply: reply)
+    ordinary.write(
+      node: node, handle: handle, offset: offset, data: data, isFromCache: isFromCache,
+      reply: reply)
   }
 
   func allocate(

@@ -61,7 +61,10 @@ extension VersionsHandler: FuseHandler {
     }
     let found: VersionStatus?
     do throws(Errno) {
-      if let node = VersionNode(parent) {
+      if let node = VersionNode(parent), name == [0x2E] {
+        // For a file handle.
+        found = try versions.lookup(itself: node)
+      } else if let node = VersionNode(parent) {
         found = try versions.lookup(name, in: node)
       } else {
         found = try versions.hidden()
@@ -80,6 +83,15 @@ extension VersionsHandler: FuseHandler {
   func attributes(node: UInt64, handle: UInt64?, reply: consuming FuseReply<AttributesAnswer>) {
     guard let ours = VersionNode(node) else {
       return ordinary.attributes(node: node, handle: handle, reply: reply)
+    }
+    let status: VersionStatus
+    do throws(Errno) { status = try versions.status(ours) } catch { return reply.fail(error) }
+    reply.attributes(attributes(status), timeout: 0)
+  }
+
+  func extendedStatus(node: UInt64, reply: consuming FuseReply<ExtendedStatusAnswer>) {
+    guard let ours = VersionNode(node) else {
+      return ordinary.extendedStatus(node: node, reply: reply)
     }
     let status: VersionStatus
     do throws(Errno) { status = try versions.status(ours) } catch { return reply.fail(error) }
@@ -244,13 +256,13 @@ extension VersionsHandler {
   }
 
   func copyRange(
-    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, at newOffset: UInt64,
-    count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>
+    from handle: UInt64, at offset: UInt64, to newHandle: UInt64, of newNode: UInt64,
+    at newOffset: UInt64, count: Int, flags: Int32, reply: consuming FuseReply<WriteAnswer>
   ) {
     // The kernel then reads and writes.
     guard handle < VersionNode.first else { return reply.fail(.improperLink) }
     ordinary.copyRange(
-      from: handle, at: offset, to: newHandle, at: newOffset, count: count, flags: flags,
-      reply: reply)
+      from: handle, at: offset, to: newHandle, of: newNode, at: newOffset, count: count,
+      flags: flags, reply: reply)
   }
 }

@@ -49,7 +49,9 @@ import Testing
       #expect(throws: Errno.invalidArgument) { try set(space, "") }
       #expect(throws: Errno.invalidArgument) { try get(space) }
     }
-    #expect(throws: Errno.notSupported) { try set("system.posix_acl_access", "") }
+    // Access control lists are carried (`AccessListTests`); this is none.
+    #expect(throws: Errno.invalidArgument) { try set("system.posix_acl_access", "") }
+    #expect(throws: Errno.notSupported) { try set("system.other", "") }
     let fifo = try container.make(.fifo, "f")
     #expect(throws: Errno.notPermitted) {
       try system.setAttribute(

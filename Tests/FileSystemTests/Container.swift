@@ -18,13 +18,13 @@ final class Container: Sendable {
   let root = InodeNumber.root
   static let caller = Caller(user: 0, group: 0)
 
-  init() throws {
+  init(descriptors: DescriptorBudget = .shared) throws {
     var template = Array("/tmp/filesystem-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
     catalog = try ContainerCatalog(
       path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
-    content = try ContentFiles(directory: directory + "/content")
+    content = try ContentFiles(directory: directory + "/content", descriptors: descriptors)
     coordinator = ContainerCoordinator(
       container: try ContainerID("iCloud.com.example.test"), catalog: catalog, content: content)
     fetcher = Fetcher(catalog, content)

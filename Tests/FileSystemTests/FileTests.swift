@@ -89,6 +89,22 @@ import Testing
     #expect(try container.read(handle) == "xe")
   }
 
+  @Test("O_TRUNC empties a file that is opened for reading, as on ext4")
+  func truncatingWhileOpeningForReading() throws {
+    let (number, writer) = try container.create("f", "text")
+    container.system.release(writer)
+    let handle = try container.open(number, truncating: true)
+    #expect(try container.size(number) == 0)
+    #expect(try container.read(handle) == "")
+    #expect(throws: Errno.badFileDescriptor) { try container.write(handle, "x") }
+    container.system.release(handle)
+    #expect(!container.coordinator.isOpenForWriting(number))
+    let far = try container.appear("far", [1, 2, 3])
+    container.system.release(try container.open(far, truncating: true))
+    #expect(try container.size(far) == 0)
+    #expect(container.fetcher.asked.isEmpty)
+  }
+
   @Test func truncatingOnOpenEmptiesForAllHandles() throws {
     let (number, first) = try container.create("a", "hello")
     let second = try container.open(number, writing: true, truncating: true)

@@ -78,6 +78,27 @@ import Testing
     #expect(try container.names().sorted() == ["Documents", "old"])
   }
 
+  @Test("a file handle finds an inode that the kernel has forgotten, and its directory")
+  func lookupsOfDots() throws {
+    let directory = try container.make(.directory, "d")
+    let (number, handle) = try container.create("f", "text", in: directory)
+    container.system.release(handle)
+    container.system.forget(number, count: 1)
+    container.system.forget(directory, count: 1)
+    let dot = container.name(".")
+    let dots = container.name("..")
+    #expect(try container.system.lookup(dots: dot, of: number)?.inode.number == number)
+    #expect(try container.system.lookup(dots: dots, of: directory)?.inode.number == .root)
+    #expect(try container.system.lookup(dots: container.name(".a"), of: .root) == nil)
+    // It counts as a lookup: the unlinked file stays until it is forgotten.
+    try container.system.remove(container.name("f"), in: directory, directory: false)
+    #expect(try container.size(number) == 4)
+    container.system.forget(number, count: 1)
+    #expect(throws: Errno.staleNFSFileHandle) {
+      try container.system.lookup(dots: dot, of: number)
+    }
+  }
+
   @Test func symbolicLinksKeepTheirTarget() throws {
     let made = try container.system.make(
       container.name("s"), in: .root,

@@ -21,10 +21,11 @@ import Testing
   @Test func statAndOpenFetchNothing() throws {
     let status = try system.status(number)
     #expect(status.size == UInt64(bytes.count))
-    #expect(status.blocks == 0)
+    // GNU tar takes a file without blocks for one hole.
+    #expect(status.blocks == 1)
     let handle = try container.open(number)
-    #expect(try system.seek(handle, .hole, from: 0) == 0)
-    #expect(throws: Errno.noSuchAddressOrDevice) { try system.seek(handle, .data, from: 0) }
+    #expect(try system.seek(handle, .data, from: 0) == 0)
+    #expect(try system.seek(handle, .hole, from: 0) == UInt64(bytes.count))
     _ = try system.attribute(container.name("user.ubiquity.status"), of: number)
     #expect(container.fetcher.asked.isEmpty)
   }
@@ -37,8 +38,10 @@ import Testing
     #expect(container.fetcher.asked == [start..<(start + 4096)])
     let status = try system.status(number)
     #expect(status.blocks == 8)
-    #expect(try system.seek(handle, .data, from: 0) == 5 << 20)
-    #expect(try system.seek(handle, .hole, from: 5 << 20) == (5 << 20) + 4096)
+    // Missing ranges are data too.
+    #expect(try system.seek(handle, .data, from: 0) == 0)
+    #expect(try system.seek(handle, .hole, from: 5 << 20) == UInt64(bytes.count))
+    #expect(try container.coordinator.status(of: number).localBytes == 4096)
   }
 
   @Test func aReadPastTheEndAsksForNothingBeyondIt() throws {
@@ -66,7 +69,8 @@ import Testing
   }
 
   @Test(arguments: [
-    (FetchFailure.offline, Errno.networkDown), (.stalled, .timedOut), (.damaged("x"), .ioError),
+    (FetchFailure.offline, Errno.networkDown), (.stalled, .timedOut), (.unsent(.ioError), .ioError),
+    (.damaged("x"), .ioError),
   ])
   func aFailureIsTheErrnoOfTheContract(failure: FetchFailure, errno: Errno) throws {
     let handle = try container.open(number)

@@ -44,6 +44,31 @@ import Testing
     return try container.read(handle)
   }
 
+  @Test("a file that is renamed over another while its upload begins is no failure")
+  func uploadOfARenamedFile() throws {
+    let draft = try write("draft", "new")
+    let before = try container.catalog.inode(draft)
+    try rename("draft", "document")
+    try container.catalog.commit(durable: true)
+    // Its old content file goes a moment later.
+    try container.content.remove(
+      ContentKey(item: before.item, generation: before.generation))
+    #expect(try container.coordinator.contentForUpload(of: before) == nil)
+    let now = try container.catalog.inode(draft)
+    #expect(try container.coordinator.contentForUpload(of: now) != nil)
+  }
+
+  @Test("an upload corrects a row that is behind its file")
+  func uploadOfARowThatIsBehind() throws {
+    let inode = try container.catalog.inode(document)
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    try container.content.open(key, writable: true).write(Array("longer".utf8), at: 3)
+    #expect(try container.coordinator.contentForUpload(of: inode) == nil)
+    let now = try container.catalog.inode(document)
+    #expect(now.size == 9)
+    #expect(try container.coordinator.contentForUpload(of: now) != nil)
+  }
+
   @Test func theItemStays() throws {
     for round in 1...3 {
       let draft = try write("draft", "new \(round)")

@@ -121,7 +121,7 @@ import Testing
     try await room(6) { try used() == 0 }
     #expect(try used() == 0)
     #expect(try container.content.keys().isEmpty)
-    #expect(try container.system.status(number).blocks == 0)
+    #expect(try container.system.status(number).blocks == 1)
     try read(number, 1)
     #expect(try used() == Self.mebi)
   }

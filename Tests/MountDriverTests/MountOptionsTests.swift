@@ -16,6 +16,17 @@ import Testing
     #expect(options.kernelOptions == ["noatime"])
   }
 
+  @Test("nodiratime is accepted, and libfuse, which refuses it, is not given it")
+  func nodiratimeIsAccepted() throws {
+    #expect(try MountOptions(parsing: ["nodiratime"]).kernelOptions == [])
+  }
+
+  @Test("allow_dev and allow_suid stand for dev and suid, which mount(8) withholds")
+  func devAndSuidHaveOtherNames() throws {
+    let options = try MountOptions(parsing: ["nosuid,nodev,allow_dev,allow_suid"])
+    #expect(options.kernelOptions == ["dev", "suid"])
+  }
+
   @Test func laterOnesWin() throws {
     let options = try MountOptions(parsing: ["ro,nodev,exec", "rw,dev,noexec"])
     #expect(!options.isReadOnly)

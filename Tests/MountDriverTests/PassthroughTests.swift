@@ -110,6 +110,48 @@ struct PassthroughTests {
     try mounted.mount.unmount()
   }
 
+  /// The kernel's FUSE, unlike its ext4, keeps what a mapping stored past the end in the page.
+  @Test(
+    "what a mapping stores past the end reads as zeros when the file grows",
+    arguments: [[], ["passthrough=off"]], Transport.available)
+  func mappedBytesPastTheEnd(_ options: [String], over transport: Transport) async throws {
+    let mounted = try await mounted(options, over: transport)
+    try await python(
+      """
+      ctypes, os = map(__import__, ('ctypes', 'os'))
+      libc = ctypes.CDLL(None, use_errno=True); libc.mmap.restype = ctypes.c_void_p
+      libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+      open('source', 'wb').write(b"q" * 10000); source = os.open('source', os.O_RDONLY)
+      grow = {
+        'truncate': lambda f: os.ftruncate(f, 8192),
+        'truncate within': lambda f: os.ftruncate(f, 300),
+        'write': lambda f: os.pwrite(f, b'w', 5000),
+        'write within': lambda f: os.pwrite(f, b'w', 400),
+        'allocate': lambda f: libc.fallocate(f, 0, ctypes.c_long(0), ctypes.c_long(8192)),
+        'allocate within': lambda f: libc.fallocate(f, 0, ctypes.c_long(150), ctypes.c_long(250)),
+        'copy': lambda f: os.copy_file_range(source, f, 10, 0, 6000),
+        'copy within': lambda f: os.copy_file_range(source, f, 10, 0, 400),
+      }
+      for name, call in grow.items():
+        for stored in (False, True):
+          f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644); os.write(f, b'a' * 100)
+          m = libc.mmap(None, 4096, 3, 1, f, 0); assert m != 2**64 - 1
+          ctypes.memmove(m, b'b', 1); ctypes.memmove(m + 200, b'XYZ', 3)
+          if stored: libc.msync(ctypes.c_void_p(m), 4096, 4)
+          call(f)
+          size = os.fstat(f).st_size; assert size >= 300, (name, size)
+          assert os.pread(f, 10, 198) == bytes(10), (name, stored, 'read')
+          assert ctypes.string_at(m + 198, 10) == bytes(10), (name, stored, 'mapping')
+          # What is stored there from now on is content.
+          ctypes.memmove(m + 220, b'now', 3); libc.msync(ctypes.c_void_p(m), 4096, 4)
+          libc.munmap(ctypes.c_void_p(m), 4096); os.close(f)
+          text = open('f', 'rb').read()
+          assert text[:100] == b'b' + b'a' * 99 and text[100:220] == bytes(120), (name, stored, text[:230])
+          assert text[220:223] == b'now' and text[223:300] == bytes(77), (name, stored)
+      """, in: mounted)
+    try mounted.mount.unmount()
+  }
+
   @Test func aWriteTakesSetUserIDAway() async throws {
     let mounted = try await mounted(["allow_other"])
     try await python(

@@ -113,7 +113,7 @@ struct WaitingTests {
       """)
     try await fetcher.waitUntilAsked()
     let others = try await mounted.run("stat -c '%s %b' far; echo x > near; cat near")
-    #expect(others.output == "3145728 0\nx\n")
+    #expect(others.output == "3145728 1\nx\n")
     fetcher.answer()
     let counts = try await readers.output.split(separator: "\n")
     #expect(counts == [Substring](repeating: "131072", count: 20))

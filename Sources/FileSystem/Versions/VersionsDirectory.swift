@@ -77,6 +77,13 @@ package final class VersionsDirectory: Sendable {
     }
   }
 
+  /// A node by its number, for a file handle. A version's counts as a lookup.
+  package func lookup(itself node: VersionNode) throws(Errno) -> VersionStatus {
+    guard case .version(let number) = node else { return try status(node) }
+    guard let known = table[number] else { throw Errno.staleNFSFileHandle }
+    return status(known, numbered: table.add(known))
+  }
+
   package func status(_ node: VersionNode) throws(Errno) -> VersionStatus {
     switch node {
     case .hidden:

@@ -168,12 +168,17 @@ final class EchoRun {
     if let last, last.number == number { return last.file }
     var names: [ItemName] = []
     var current = number
+    var file = root
     while current != .root {
+      // In a deep tree that comes from elsewhere each directory is in the one before it.
+      if let last, last.number == current {
+        file = last.file
+        break
+      }
       guard names.count < 10_000, let place = place(of: current) else { return nil }
       names.append(place.name)
       current = place.parent
     }
-    var file = root
     for name in names.reversed() {
       let descriptor = name.withBytes {
         openat(file.descriptor, $0, ChangeEcho.path | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -196,10 +201,7 @@ final class EchoRun {
 
   private func place(of number: InodeNumber) -> (parent: InodeNumber, name: ItemName)? {
     if let place = former[number] { return place }
-    guard let name = ((try? catalog.path(of: number)) ?? nil)?.last,
-      let parent = (try? catalog.parent(of: number)) ?? nil
-    else { return nil }
-    return (parent, name)
+    return (try? catalog.firstLink(of: number)) ?? nil
   }
 }
 

@@ -27,6 +27,11 @@ static void flags(void) {
   TELL(ftruncate(read_only, 1));
   TELL(fallocate(read_only, 0, 0, 10));
   TELL(status("file").st_size);
+  made("shortened", "0123456789");
+  TELL(close(open("shortened", O_RDONLY | O_TRUNC)));
+  TELL(status("shortened").st_size);
+  TELL(close(open("new-shortened", O_RDONLY | O_CREAT | O_TRUNC, 0644)));
+  TELL(status("new-shortened").st_size);
   int path = open("file", O_PATH);
   TELL(read(path, (char[2]){0}, 2));
   TELL(status_of(path).st_size);
