@@ -142,7 +142,7 @@ let package = Package(
       dependencies: [
         "Model", "Platform", "Catalog", "ContentStore", "Coordination", "FileSystem", "FuseKernel",
         "MountDriver", "Backend", "BackendDirectory", "BackendS3", "RemoteStore", "SyncEngine",
-        "ControlProtocol", "MetadataQueries", logging, system, yams,
+        "ControlProtocol", "MetadataQueries", "CLinux", logging, system, yams,
       ],
       swiftSettings: settings),
     .executableTarget(

@@ -309,7 +309,7 @@ package enum Notifications {
 package struct Progress: Codable, Equatable, Sendable {
   package var done: UInt64
   package var total: UInt64
-  /// `bytes` or `items`.
+  /// `bytes`, `items` or `objects`.
   package var unit: String
 
   package init(done: UInt64, total: UInt64, unit: String) {

@@ -89,6 +89,28 @@ package struct TransferReport: Codable, Sendable {
   }
 }
 
+/// A changed file that sync waits for, since programs have it open for writing.
+package struct OpenFileReport: Codable, Sendable, Hashable {
+  package struct Program: Codable, Sendable, Hashable {
+    package var pid: Int32
+    package var name: String
+
+    package init(pid: Int32, name: String) {
+      self.pid = pid
+      self.name = name
+    }
+  }
+
+  package var path: PathBytes
+  /// Those that opened it, as far as they can be seen.
+  package var programs: [Program]
+
+  package init(path: PathBytes, programs: [Program]) {
+    self.path = path
+    self.programs = programs
+  }
+}
+
 package struct ContainerReport: Codable, Sendable {
   package var id: String
   package var items: UInt64
@@ -98,16 +120,23 @@ package struct ContainerReport: Codable, Sendable {
   package var pendingDownloads: Int
   package var conflicts: Int
   package var errors: [String]
+  /// `rolledBack`, for one; nil while the store is what this device knows.
+  package var store: String?
   /// Under way now; of many the first.
   package var transfers: [TransferReport]
+  /// Of many the first.
+  package var openFiles: [OpenFileReport]
   /// What it took of the whole traffic.
   package var traffic: TrafficReport?
 
   package init(
     id: String, items: UInt64, localBytes: UInt64, totalBytes: UInt64, pendingUploads: Int,
-    pendingDownloads: Int, conflicts: Int, errors: [String], transfers: [TransferReport] = [],
+    pendingDownloads: Int, conflicts: Int, errors: [String], store: String? = nil,
+    transfers: [TransferReport] = [], openFiles: [OpenFileReport] = [],
     traffic: TrafficReport? = nil
   ) {
+    self.store = store
+    self.openFiles = openFiles
     self.traffic = traffic
     self.id = id
     self.items = items
@@ -196,6 +225,8 @@ package struct ItemReport: Codable, Sendable {
   package var nameCollision: Bool
   package var percentDownloaded: Int
   package var percentUploaded: Int
+  /// Of a file or package: how many bytes of its content are local.
+  package var localBytes: UInt64?
   package var downloadingError: String?
   package var uploadingError: String?
   package var version: String?
@@ -208,8 +239,8 @@ package struct ItemReport: Codable, Sendable {
     path: PathBytes, kind: String, size: UInt64, downloadingStatus: String, isDownloading: Bool,
     isUploading: Bool, isUploaded: Bool, hasUnresolvedConflicts: Bool, isExcludedFromSync: Bool,
     isPinned: Bool, isPackage: Bool, nameCollision: Bool, percentDownloaded: Int,
-    percentUploaded: Int, downloadingError: String?, uploadingError: String?, version: String?,
-    itemIdentifier: String, container: String, policy: String? = nil
+    percentUploaded: Int, localBytes: UInt64?, downloadingError: String?, uploadingError: String?,
+    version: String?, itemIdentifier: String, container: String, policy: String? = nil
   ) {
     self.path = path
     self.kind = kind
@@ -225,6 +256,7 @@ package struct ItemReport: Codable, Sendable {
     self.nameCollision = nameCollision
     self.percentDownloaded = percentDownloaded
     self.percentUploaded = percentUploaded
+    self.localBytes = localBytes
     self.downloadingError = downloadingError
     self.uploadingError = uploadingError
     self.version = version

@@ -134,8 +134,13 @@ package struct HoldRequest: Codable, Sendable {
 
 package struct ItemRequest: Codable, Sendable {
   package var item: ItemReference
+  /// `versions.list`: a person sees the list, and a later `versions.resolve` means it.
+  package var isShown: Bool?
 
-  package init(item: ItemReference) { self.item = item }
+  package init(item: ItemReference, isShown: Bool? = nil) {
+    self.item = item
+    self.isShown = isShown
+  }
 }
 
 package struct ItemsRequest: Codable, Sendable {
@@ -209,10 +214,13 @@ package struct VersionRequest: Codable, Sendable {
 package struct ResolveRequest: Codable, Sendable {
   package var item: ItemReference
   package var keep: [String]
+  /// The current version that is meant. Nil: the one that was shown last.
+  package var current: String?
 
-  package init(item: ItemReference, keep: [String]) {
+  package init(item: ItemReference, keep: [String], current: String? = nil) {
     self.item = item
     self.keep = keep
+    self.current = current
   }
 }
 

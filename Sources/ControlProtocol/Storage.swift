@@ -19,11 +19,17 @@ package struct QuotaReport: Codable, Sendable, Equatable {
   package var used: UInt64
   /// Nil without a quota.
   package var left: UInt64?
+  /// When the backend gave these figures; nil: it never did.
+  package var asOf: String?
+  /// The backend was asked for this report.
+  package var isCurrent: Bool
 
-  package init(quota: UInt64?, used: UInt64, left: UInt64?) {
+  package init(quota: UInt64?, used: UInt64, left: UInt64?, asOf: String?, isCurrent: Bool) {
     self.quota = quota
     self.used = used
     self.left = left
+    self.asOf = asOf
+    self.isCurrent = isCurrent
   }
 }
 
@@ -31,13 +37,23 @@ package struct StorageReport: Codable, Sendable {
   package var quota: UInt64?
   package var used: UInt64
   package var left: UInt64?
+  /// As in `QuotaReport`.
+  package var asOf: String?
+  package var isCurrent: Bool
   package var containers: [ListedStorage]
 
   package init(quota: QuotaReport, containers: [ListedStorage]) {
     self.quota = quota.quota
     used = quota.used
     left = quota.left
+    asOf = quota.asOf
+    isCurrent = quota.isCurrent
     self.containers = containers
+  }
+
+  /// What it says of the whole account.
+  package var account: QuotaReport {
+    QuotaReport(quota: quota, used: used, left: left, asOf: asOf, isCurrent: isCurrent)
   }
 }
 
@@ -55,11 +71,14 @@ package struct ListedStorage: Codable, Sendable {
   /// On this device alone, for want of room.
   package var waitingBytes: UInt64?
   package var mountpoint: String?
+  /// Why the container, which is on this device, could not be opened.
+  package var error: String?
 
-  package init(id: String, totalBytes: UInt64?, mountpoint: String?) {
+  package init(id: String, totalBytes: UInt64?, mountpoint: String?, error: String? = nil) {
     self.id = id
     self.totalBytes = totalBytes
     self.mountpoint = mountpoint
+    self.error = error
   }
 }
 
@@ -163,9 +182,12 @@ package struct StorageDeletionReport: Codable, Sendable {
   /// Of what is deleted, items that stay since they never leave the device (`.nosync`, FIFOs).
   package var kept: Int
   package var isDone: Bool
+  /// Why it is deleted on this device alone until the user confirms it, and how to do that.
+  package var held: String?
 
   package init(
-    container: String, documents: Int, items: Int, bytes: UInt64, kept: Int, isDone: Bool
+    container: String, documents: Int, items: Int, bytes: UInt64, kept: Int, isDone: Bool,
+    held: String? = nil
   ) {
     self.container = container
     self.documents = documents
@@ -173,5 +195,6 @@ package struct StorageDeletionReport: Codable, Sendable {
     self.bytes = bytes
     self.kept = kept
     self.isDone = isDone
+    self.held = held
   }
 }

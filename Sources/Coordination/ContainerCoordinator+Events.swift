@@ -45,6 +45,13 @@ extension ContainerCoordinator {
     post(.container, [])
   }
 
+  /// Another device deleted the container.
+  package func tellDeleted(by device: DeviceID) {
+    tellContainer()
+    guard events.isActive else { return }
+    post(.containerDeleted, [], origin: .remote, device: device)
+  }
+
   package func tellMove(
     from name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber
   ) {

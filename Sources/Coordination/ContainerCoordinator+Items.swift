@@ -9,7 +9,8 @@ extension ContainerCoordinator {
   /// Frees the local content of a file, or of all that can be below a directory.
   ///
   /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, and while somebody has a
-  /// claim on it or presents it; EPERM in `.nosync`. `claimant` has claimed it for evicting, so that its
+  /// claim on it or presents it; EPERM in `.nosync`. EAGAIN, ENETDOWN and EBUSY as
+  /// `requireConfirmedStore` says. `claimant` has claimed it for evicting, so that its
   /// presenters know. The catalog says "remote" durably before the bytes go. Source: CONTRACT, "Extended
   /// attributes".
   package func evict(_ number: InodeNumber, by claimant: ClaimantID? = nil) throws(Errno) {
@@ -17,6 +18,7 @@ extension ContainerCoordinator {
     guard !inode.isExcluded else { throw Errno.notPermitted }
     switch inode.kind {
     case .directory:
+      try requireConfirmedStore()
       if try isPackage(inode) {
         guard !isClaimed(number, by: claimant) else { throw Errno.resourceBusy }
         return try evictPackage(number)
@@ -36,7 +38,11 @@ extension ContainerCoordinator {
       if let failure { throw failure }
       try evictFiles(batch)
     case .file:
-      guard !isClaimed(number, by: claimant) else { throw Errno.resourceBusy }
+      // What this device alone can tell comes before what the store has to say.
+      guard !isClaimed(number, by: claimant), !isPinned(inode), !isOpen(number),
+        try catalog.dirtyStamp(inode.item) == nil
+      else { throw Errno.resourceBusy }
+      if inode.content != .remote { try requireConfirmedStore() }
       try evictFile(inode)
     default:
       throw Errno.invalidArgument
@@ -94,7 +100,7 @@ extension ContainerCoordinator {
       return false
     }
     if inode.isPackage { return true }
-    guard let name = try catalog.path(of: inode.number)?.last else { return false }
+    guard let name = try catalog.firstLink(of: inode.number)?.name else { return false }
     return packages.contains(name)
   }
 
@@ -164,7 +170,7 @@ extension ContainerCoordinator {
     let remote = try catalog.remote(inode.item)
     let isDirty = try catalog.dirtyStamp(inode.item) != nil
     let isUploaded =
-      !inode.isExcluded && !isDirty && remote != nil
+      !inode.isExcluded && !isDirty && remote != nil && transfer.storeProblem == nil
       && (inode.kind != .file || (inode.version != nil && remote?.content?.manifest != nil))
     let isStale =
       inode.version != nil && remote?.content.map { $0.id != inode.version } ?? false
@@ -186,9 +192,11 @@ extension ContainerCoordinator {
       nameCollision: false,
       percentDownloaded: percentDownloaded(inode),
       percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
+      localBytes: localBytes(inode),
       downloadingError: transfer.downloadingError,
       uploadingError: transfer.uploadingError
-        ?? (isDirty && !isUploaded && !inode.isExcluded ? transfer.stoppedBy : nil),
+        ?? (inode.isExcluded ? nil : transfer.storeProblem)
+          ?? (isDirty && !isUploaded && !inode.isExcluded ? transfer.stoppedBy : nil),
       version: inode.version?.description ?? "",
       itemIdentifier: inode.item.description,
       container: container.description,
@@ -206,6 +214,7 @@ extension ContainerCoordinator {
     var bytes: UInt64 = 0
     var present: UInt64 = 0
     var sent: UInt64 = 0
+    var local: UInt64 = 0
     for child in below {
       let status = try itemStatus(child, isPinned: result.isPinned)
       if !status.isUploaded { result.isUploaded = false }
@@ -222,6 +231,7 @@ extension ContainerCoordinator {
       // So that an empty file counts for something.
       bytes += child.size + 1
       present += (child.size + 1) * UInt64(min(100, max(0, status.percentDownloaded))) / 100
+      local &+= status.localBytes ?? 0
       sent += (child.size + 1) * UInt64(min(100, max(0, status.percentUploaded))) / 100
     }
     if result.downloadingStatus != .notDownloaded {
@@ -229,6 +239,7 @@ extension ContainerCoordinator {
     } else {
       result.percentDownloaded = Int(min(99, present * 100 / max(1, bytes)))
     }
+    result.localBytes = local
     result.percentUploaded =
       result.isUploaded ? 100 : bytes == 0 ? 0 : Int(min(99, sent * 100 / bytes))
     return result
@@ -237,9 +248,15 @@ extension ContainerCoordinator {
   private func percentDownloaded(_ inode: Catalog.Inode) -> Int {
     guard inode.kind == .file, inode.content == .remote else { return 100 }
     guard inode.size > 0 else { return 0 }
+    return Int((localBytes(inode) ?? 0) * 100 / inode.size)
+  }
+
+  /// Nil for what is no file.
+  private func localBytes(_ inode: Catalog.Inode) -> UInt64? {
+    guard inode.kind == .file else { return nil }
+    guard inode.content == .remote else { return inode.size }
     let key = ContentKey(item: inode.item, generation: inode.generation)
-    let present = content.existingPartial(key)?.presentBytes ?? 0
-    return Int(min(present, inode.size) * 100 / inode.size)
+    return min(content.existingPartial(key)?.presentBytes ?? 0, inode.size)
   }
 
   /// Visits everything below a directory, parents first. The catalog is asked a page at a time, so

@@ -133,7 +133,8 @@ extension ContainerCoordinator {
     case .attributes: .attributes
     case .removed: .removed
     case .evicted, .downloaded: .ubiquity
-    case .moved, .versionGained, .versionsResolved, .overflow, .status, .statusBelow, .container:
+    case .moved, .versionGained, .versionsResolved, .overflow, .status, .statusBelow, .container,
+      .containerDeleted:
       nil
     }
   }

@@ -29,6 +29,28 @@ extension ContainerCoordinator {
   /// Whether so much would still be within the budget.
   func hasRoom(for bytes: UInt64) -> Bool { space?.hasRoom(for: bytes) ?? true }
 
+  /// Room for a download that nobody asked for: it takes none from what is here.
+  package enum EagerRoom: Sendable {
+    case unlimited
+    case reserved(SpaceReservation)
+    case full
+  }
+
+  package func reserveEagerly(_ bytes: UInt64) -> EagerRoom {
+    guard let space, space.hasBudget else { return .unlimited }
+    // In the units in which the disk gives room.
+    let block = OpenFile.holeBlock
+    let blocks = (bytes / block) * block &+ (bytes.isMultiple(of: block) ? 0 : block)
+    return space.reserveFree(blocks).map(EagerRoom.reserved) ?? .full
+  }
+
+  /// Of what nobody asked for the largest comes first: what was used or changed last. All are alike
+  /// without a budget.
+  package func eagerRank(of number: InodeNumber) -> Int64 {
+    guard hasBudget, let inode = try? catalog.inode(number) else { return 0 }
+    return max(lastUse(of: number), min(inode.modified, catalog.now).nanoseconds)
+  }
+
   /// Makes room for what is about to be fetched, as far as there is something to give back for it: what
   /// somebody reads comes in any case. Nil without a budget.
   package func reserve(_ bytes: UInt64) async -> SpaceReservation? {
@@ -64,11 +86,23 @@ extension ContainerCoordinator {
 
   // MARK: Giving back
 
+  /// Blocks for at most so long; false: nothing may be given back now.
+  package func waitForConfirmedStore(milliseconds: Int) -> Bool {
+    let isAnswered = Gate()
+    let isSound = Lock(false)
+    confirmStore { refusal in
+      isSound.withLock { $0 = refusal == nil }
+      isAnswered.open()
+    }
+    return isAnswered.wait(milliseconds: milliseconds) && isSound.withLock { $0 }
+  }
+
   /// Evicts those of the files that can be, durably, and unlinks their bytes. Gives which.
   ///
   /// It is an eviction like any other: nothing that is open, changed, not sent, pinned or claimed goes.
   /// `claimant` has claimed them for evicting where somebody presents one.
   func giveBack(_ numbers: [InodeNumber], by claimant: ClaimantID? = nil) -> [InodeNumber] {
+    guard storeConfirmer?.evictionRefusal == nil else { return [] }
     let free = numbers.filter { number in
       guard !isOpen(number), !isClaimed(number, by: claimant),
         let inode = try? catalog.inode(number), !keeping(of: inode).isKept
@@ -87,7 +121,9 @@ extension ContainerCoordinator {
 
   /// A package is one document: all of it goes, or nothing.
   func giveBackPackage(_ number: InodeNumber, by claimant: ClaimantID? = nil) -> Bool {
-    guard !isClaimed(number, by: claimant) else { return false }
+    guard storeConfirmer?.evictionRefusal == nil, !isClaimed(number, by: claimant) else {
+      return false
+    }
     do throws(Errno) {
       try evictPackage(number, isNow: true)
       return true

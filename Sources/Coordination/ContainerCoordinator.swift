@@ -1,7 +1,7 @@
 package import Catalog
 package import ContentStore
 package import Model
-internal import Platform
+package import Platform
 internal import SystemPackage
 
 /// The one place where the file system and the sync engine of a container meet.
@@ -28,9 +28,12 @@ package final class ContainerCoordinator: Sendable {
     var fetcher: (any ContentFetching)?
     var versionFetcher: (any VersionFetching)?
     var transfers: (any TransferReporting)?
+    var storeConfirmer: (any StoreConfirming)?
     var invalidator: (any KernelInvalidating)?
     var writerClosed: (@Sendable () -> Void)?
     var allotted: (@Sendable () -> AllottedSpace?)?
+    var contentObserver: (@Sendable (InodeNumber) -> Void)?
+    var lockReader: (@Sendable () -> FileLocks?)?
     var downloadObserver: (any DownloadObserving)?
     var space: LocalSpace?
     var uses: UseTimes?
@@ -39,6 +42,7 @@ package final class ContainerCoordinator: Sendable {
   let moves = MovesUnderWay()
   private let parts = Lock(Parts())
   private let table = OpenTable()
+  let detached: DetachedWriters
 
   package init(
     container: ContainerID, catalog: ContainerCatalog, content: ContentFiles,
@@ -53,6 +57,10 @@ package final class ContainerCoordinator: Sendable {
     self.container = container
     self.catalog = catalog
     self.content = content
+    let parts = parts
+    detached = DetachedWriters(catalog: catalog) { number in
+      parts.withLock { $0.invalidator }?.invalidate([.content(number)])
+    }
   }
 
   // MARK: What the composition root injects
@@ -81,6 +89,14 @@ package final class ContainerCoordinator: Sendable {
     }
   }
 
+  /// Nil where there is no store: then nothing that is evicted can be brought back, and nothing
+  /// asks.
+  var storeConfirmer: (any StoreConfirming)? { parts.withLock { $0.storeConfirmer } }
+
+  package func setStoreConfirmer(_ confirmer: (any StoreConfirming)?) {
+    parts.withLock { $0.storeConfirmer = confirmer }
+  }
+
   package func setTransferReporter(_ reporter: (any TransferReporting)?) {
     parts.withLock { $0.transfers = reporter }
   }
@@ -92,6 +108,20 @@ package final class ContainerCoordinator: Sendable {
   /// Told, on the closing thread, when the last open for writing of an inode is closed.
   package func setWriterClosedObserver(_ observer: (@Sendable () -> Void)?) {
     parts.withLock { $0.writerClosed = observer }
+  }
+
+  /// Brings the row of an inode up to date with what the kernel wrote by itself.
+  var contentObserver: (@Sendable (InodeNumber) -> Void)? { parts.withLock { $0.contentObserver } }
+
+  package func setContentObserver(_ observer: (@Sendable (InodeNumber) -> Void)?) {
+    parts.withLock { $0.contentObserver = observer }
+  }
+
+  /// Tells which files of the mount are locked.
+  var lockReader: (@Sendable () -> FileLocks?)? { parts.withLock { $0.lockReader } }
+
+  package func setLockReader(_ reader: (@Sendable () -> FileLocks?)?) {
+    parts.withLock { $0.lockReader = reader }
   }
 
   package func setAllotted(_ allotted: (@Sendable () -> AllottedSpace?)?) {
@@ -149,11 +179,19 @@ package final class ContainerCoordinator: Sendable {
     table.count(number).writers > 0
   }
 
+  func writerCount(_ number: InodeNumber) -> Int { table.count(number).writers }
+
   /// What is open for writing.
   package var writers: [InodeNumber] { table.writers }
 
   /// Who has it open for writing, as far as that is known.
   func writingProcesses(_ number: InodeNumber) -> [Int32] { table.count(number).processes }
+
+  /// How often it is open for writing, and the threads that opened it so, as far as they are known.
+  func openers(_ number: InodeNumber) -> (writers: Int, programs: [Int32]) {
+    let count = table.count(number)
+    return (count.writers, count.processes)
+  }
 
   /// Removes what an orphan has left once nothing has it open.
   package func reclaim(_ number: InodeNumber) {

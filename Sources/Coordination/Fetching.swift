@@ -8,17 +8,24 @@ package enum FetchFailure: Error, Hashable, Sendable {
   case offline
   /// The backend is known not to answer, and why: nothing was tried.
   case unreachable(String)
-  /// Nothing arrived for the whole time limit, or the saving device has not uploaded it yet.
+  /// Nothing arrived for the whole time limit.
   case stalled
+  /// The device that saved it has announced it and not uploaded it yet. With what its reader gets.
+  case unsent(Errno)
   /// What the backend holds fails its check.
   case damaged(String)
   /// Where it was there is nothing; it may have been brought elsewhere.
   case missing(String)
   case noSpace
+  /// The store does not accept the device's access keys, or they have no right to read; the text
+  /// says which.
+  case refused(String)
   case cancelled
   case notFound
   /// The file was removed elsewhere before its device had sent what was in it.
   case neverSent
+  /// The container was deleted on another device; the text says so.
+  case containerDeleted(String)
   case system(Errno)
 
   /// What a program that reads gets. Source: CONTRACT, "The mount".
@@ -26,9 +33,11 @@ package enum FetchFailure: Error, Hashable, Sendable {
     switch self {
     case .offline, .unreachable: Errno.networkDown
     case .stalled: Errno.timedOut
-    case .damaged, .missing, .notFound: Errno.ioError
+    case .unsent(let errno): errno
+    case .damaged, .missing, .notFound, .containerDeleted: Errno.ioError
     case .neverSent: Errno.staleNFSFileHandle
     case .noSpace: Errno.noSpace
+    case .refused: Errno.permissionDenied
     case .cancelled: Errno.interrupted
     case .system(let errno): errno
     }
@@ -40,12 +49,16 @@ extension FetchFailure: CustomStringConvertible {
     switch self {
     case .offline: "the device is offline; switch it online and try again"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
-    case .stalled: "the content did not arrive in time; it may not be uploaded yet"
+    case .stalled: "the content did not arrive in time"
+    case .unsent:
+      "the device that saved this content has not uploaded it yet; it can be read when that device is online"
     case .damaged(let reason), .missing(let reason):
       "the content in the backend is damaged: \(reason)"
     case .noSpace: "the local disk is full"
+    case .refused(let reason): "the store refuses the access keys of this device: \(reason)"
     case .cancelled: "the download was cancelled"
     case .notFound: "the backend no longer holds the content"
+    case .containerDeleted(let text): text
     case .neverSent: "the file was removed before its device had sent its content"
     case .system(let errno): errno.description
     }
@@ -110,6 +123,8 @@ package struct TransferState: Hashable, Sendable {
   package var uploadingError: String?
   /// Why nothing at all is sent.
   package var stoppedBy: String?
+  /// The store is not what this device knows, and why: nothing in it counts as uploaded.
+  package var storeProblem: String?
 
   package init(
     isDownloading: Bool = false, isUploading: Bool = false, percentUploaded: Int = 0,

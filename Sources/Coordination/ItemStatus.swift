@@ -22,6 +22,9 @@ package struct ItemStatus: Hashable, Sendable, Codable {
   package var nameCollision: Bool
   package var percentDownloaded: Int
   package var percentUploaded: Int
+  /// Of a file or package: how many bytes of its content are local. `st_blocks` does not say it: a
+  /// placeholder has a block so that archivers do not take it for a hole.
+  package var localBytes: UInt64?
   package var downloadingError: String?
   package var uploadingError: String?
   package var version: String

@@ -3,7 +3,7 @@ package import ControlProtocol
 package import Coordination
 package import Logging
 package import Model
-internal import Platform
+package import Platform
 package import RemoteStore
 package import SyncEngine
 
@@ -41,6 +41,7 @@ package final class AccountSession: Sendable {
   private let events: EventHub
   private let downloads: DownloadGate
   private let downloadLog: DownloadLog
+  private let guards: (any ConnectionGuarding)?
   private let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
@@ -54,7 +55,7 @@ package final class AccountSession: Sendable {
     stored: StoredAccount, device: StoredDevice, account: RemoteAccount, stack: BackendStack,
     offline: OfflineSwitch, network: NetworkWeather, state: StateDirectory,
     configuration: Configuration, events: EventHub, downloads: DownloadGate,
-    downloadLog: DownloadLog,
+    downloadLog: DownloadLog, guards: (any ConnectionGuarding)?,
     logs: @escaping @Sendable (String) -> Logger
   ) throws(ControlError) {
     guard let id = device.id else {
@@ -72,6 +73,7 @@ package final class AccountSession: Sendable {
     self.events = events
     self.downloads = downloads
     self.downloadLog = downloadLog
+    self.guards = guards
     self.logs = logs
     quota = QuotaKeeper(path: state.quota, account: Hex.encode(account.identity))
     logger = logs("account")
@@ -147,7 +149,7 @@ package final class AccountSession: Sendable {
         }
         wait = min(wait * 2, .seconds(60))
       }
-      try? await Task.sleep(for: wait)
+      try? await Task.sleep(for: wait * Double.random(in: 0.5...1))
     }
   }
 
@@ -206,7 +208,7 @@ package final class AccountSession: Sendable {
           policy: configuration.contentPolicy, settings: configuration.syncSettings,
           packages: configuration.packageTypes, claims: claims, events: events,
           allotment: quota.allotment, downloads: downloads, downloadLog: downloadLog,
-          logger: logs(id.description))
+          guards: guards, logger: logs(id.description))
         session.join(space, in: directory, isOffline: { [offline] in offline.isOffline })
         try Blocking.run { await session.start() }
         quota.opened(id)
@@ -233,29 +235,16 @@ package final class AccountSession: Sendable {
     }
   }
 
-  /// Moves what is here of a container that the account no longer has out of the way. Nothing is
-  /// deleted: some of it may have been nowhere else. Gives what the user is to be told.
-  package func setAside(_ id: ContainerID) throws(ControlError) -> String? {
+  /// Moves what this device has of a container out of the way, for another one of its name. Nothing
+  /// is deleted:
+  /// some of it may be nowhere else. Gives its name there; nil: nothing of it is here.
+  package func setAside(_ id: ContainerID, reason: String) throws(ControlError) -> String? {
     try close(id)
     let directory = ContainerDirectory(id: id, in: state.containers)
     guard Files.exists(directory.path) else { return nil }
-    do {
-      let place = state.path + "/set-aside"
-      try Files.makeDirectories(place)
-      var target = "\(place)/\(id)"
-      var number = 2
-      while Files.exists(target) {
-        target = "\(place)/\(id).\(number)"
-        number += 1
-      }
-      try Files.rename(directory.path, target)
-      let notice =
-        "\(id) was deleted or made anew on another device; what was here of it is kept in \(target)"
-      logger.warning("\(notice)")
-      return notice
-    } catch {
-      throw ControlError(.failed, "\(directory.path) cannot be moved away: \(error)")
-    }
+    let name = try SetAsideContainers(state, logger: logger).add(directory, reason: reason)
+    logger.warning("set aside what was here of \(id), as \(name): \(reason)")
+    return name
   }
 
   /// Removes what is here of a container that the user had deleted.
@@ -283,10 +272,14 @@ extension Configuration {
       settings.firstDebounce = settings.debounce
       settings.longestWait = max(settings.longestWait, settings.debounce * 4)
     }
+    if let snapshotAfter {
+      settings.snapshotQuiet = snapshotAfter > 0 ? .milliseconds(Int64(snapshotAfter * 1000)) : nil
+    }
     if let deletionShare { settings.deletions.share = deletionShare }
     if let deletionMinimum { settings.deletions.least = deletionMinimum }
     if let keepRemovedDays { settings.keepRemovedDays = keepRemovedDays }
     settings.compaction = compactionPolicy
+    settings.unsent = hydration.unsent
     return settings
   }
 

@@ -14,6 +14,8 @@ internal import Yams
 ///       policy: ondemand                 # or greedy; -o policy=
 ///     sync:
 ///       debounce: 2                      # seconds from the last change to the upload
+///       snapshotAfter: 300               # seconds without a write until an open file is uploaded;
+/// 0: never
 ///       deletionShare: 0.5               # of a container, removed at once: asks; 1: never asks
 ///       deletionMinimum: 100             # so many go without asking
 ///     trash:
@@ -44,6 +46,7 @@ package struct Configuration: Equatable, Sendable {
   package var logLevel: String?
   package var policy: String?
   package var debounce: Double?
+  package var snapshotAfter: Double?
   package var deletionShare: Double?
   package var deletionMinimum: Int?
   package var keepRemovedDays: Int?
@@ -142,6 +145,11 @@ package struct Configuration: Equatable, Sendable {
               throw wrong("`sync.debounce` is no number of seconds from 0 to 3600")
             }
             result.debounce = seconds
+          case "snapshotAfter":
+            guard let seconds = value.float, seconds >= 0, seconds <= 1e6 else {
+              throw wrong("`sync.snapshotAfter` is no number of seconds from 0 to 1000000")
+            }
+            result.snapshotAfter = seconds
           case "deletionShare":
             guard let share = value.float, share >= 0, share <= 1 else {
               throw wrong("`sync.deletionShare` is no number from 0 to 1")
@@ -154,8 +162,8 @@ package struct Configuration: Equatable, Sendable {
             result.deletionMinimum = number
           default:
             throw wrong(
-              "unknown key `sync.\(key.string ?? "?")`; known are `debounce`, `deletionShare` and "
-                + "`deletionMinimum`")
+              "unknown key `sync.\(key.string ?? "?")`; known are `debounce`, `snapshotAfter`, "
+                + "`deletionShare` and `deletionMinimum`")
           }
         }
       case "trash":
@@ -209,8 +217,8 @@ package struct Configuration: Equatable, Sendable {
       default:
         throw wrong(
           "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
-            + "sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions, "
-            + "hydration.defaults, hydration.rules, space.limit, space.minimumFree and those of "
+            + "sync.snapshotAfter, sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions, "
+            + "hydration.defaults, hydration.rules, hydration.unsent, space.limit, space.minimumFree and those of "
             + "compaction and network")
       }
     }

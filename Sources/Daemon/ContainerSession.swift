@@ -7,7 +7,7 @@ internal import Glibc
 package import Logging
 package import Model
 package import MountDriver
-internal import Platform
+package import Platform
 package import RemoteStore
 package import SyncEngine
 package import SystemPackage
@@ -29,6 +29,7 @@ package final class ContainerSession: Sendable {
   package let sync: ContainerSync
   /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a leaf.
   private let mountState = Lock(MountState.unmounted)
+  private let guards: (any ConnectionGuarding)?
   private let logger: Logger
 
   /// Opens what the directory holds. Nothing of it is changed if the catalog is damaged.
@@ -36,15 +37,17 @@ package final class ContainerSession: Sendable {
     _ directory: ContainerDirectory, account: RemoteAccount, device: Model.DeviceID,
     weather: LinkWeather, policy: ContentPolicy, settings: SyncSettings,
     packages: PackageTypes, claims: ClaimTable, events: EventHub, allotment: Allotment,
-    downloads: DownloadGate, downloadLog: DownloadLog, logger: Logger
+    downloads: DownloadGate, downloadLog: DownloadLog, guards: (any ConnectionGuarding)?,
+    logger: Logger
   ) throws(ControlError) {
     let incarnation = try directory.incarnation()
+    let written: [WrittenFile]
     do {
       let catalog = try ContainerCatalog(
         path: directory.catalog, owner: geteuid(), group: getegid(), clock: SystemClock())
       try Files.makeDirectories(directory.content)
       let content = try ContentFiles(directory: directory.content)
-      try Self.recover(catalog, content, logger)
+      written = try Self.recover(catalog, content, logger)
       self.catalog = catalog
       self.content = content
     } catch {
@@ -52,6 +55,7 @@ package final class ContainerSession: Sendable {
     }
     id = directory.id
     self.incarnation = incarnation
+    self.guards = guards
     self.logger = logger
     coordinator = ContainerCoordinator(
       container: id, catalog: catalog, content: content, packages: packages, claims: claims,
@@ -65,20 +69,51 @@ package final class ContainerSession: Sendable {
       DownloadRecorder(log: downloadLog, coordinator: coordinator) { [weak self] in
         self?.mountpoint
       })
+    for file in written {
+      let path = coordinator.pathText(of: file.number)
+      logger.warning(
+        """
+        "\(path)" is still written to by a program that opened it in an earlier mount; \
+        it is uploaded when that program has closed it
+        """)
+      coordinator.followDetachedWriter(file.number, file.file, seen: file.seen)
+    }
   }
 
-  /// Puts right what a daemon that was killed left behind, and sweeps content that no row names.
-  private static func recover(
+  struct WrittenFile {
+    let number: InodeNumber
+    let file: OpenFile
+    /// The file before its row was corrected.
+    let seen: FileStamp
+  }
+
+  /// Corrects the rows that a daemon which was killed, or which ended under a writer, left behind,
+  /// and
+  /// sweeps content that no row names. Gives the files that something still writes to.
+  @discardableResult
+  static func recover(
     _ catalog: ContainerCatalog, _ content: ContentFiles, _ logger: Logger
-  ) throws {
+  ) throws -> [WrittenFile] {
+    var written: [WrittenFile] = []
     if catalog.endedUncleanly {
+      var found: [(key: ContentKey, file: OpenFile, seen: FileStamp)] = []
       let repaired = try catalog.recover { key throws(Errno) in
-        try content.found(key).map {
+        // In this order: without a writer the length is the last one.
+        if let file = try content.fileWithWriter(key) {
+          found.append((key, file, FileStamp(try file.status())))
+        }
+        return try content.found(key).map {
           FoundContent(size: $0.size, modified: $0.modified, blocks: $0.blocks)
         }
       }
+      for (key, file, seen) in found {
+        guard let number = try catalog.inodeNumber(of: key.item),
+          try catalog.inode(number).generation == key.generation
+        else { continue }
+        written.append(WrittenFile(number: number, file: file, seen: seen))
+      }
       logger.notice(
-        "the daemon ended without closing; \(repaired.count) files were looked at again")
+        "files may have changed since the daemon last ended; \(repaired.count) rows were corrected")
     }
     // What contents take is exact from here on: what no crash can have changed is as its row says.
     let wrong = try catalog.recount(all: catalog.endedUncleanly) { key throws(Errno) in
@@ -86,6 +121,7 @@ package final class ContainerSession: Sendable {
     }
     if wrong > 0 { logger.debug("the space of \(wrong) files was counted anew") }
     for key in try catalog.unneededContent(among: try content.keys()) { try content.remove(key) }
+    return written
   }
 
   package func start() async { await sync.start() }
@@ -112,7 +148,17 @@ package final class ContainerSession: Sendable {
   /// Stops and closes the catalog. The session, which has no mount any more, is of no use after it.
   package func close() async {
     await sync.stop()
-    do { try catalog.close() } catch { logger.error("the catalog cannot be closed: \(error)") }
+    let written = coordinator.stopFollowingDetachedWriters()
+    for number in written {
+      logger.warning(
+        """
+        "\(coordinator.pathText(of: number))" is still open for writing; \
+        what is written to it before the next start is uploaded then
+        """)
+    }
+    do { try catalog.close(isClean: written.isEmpty) } catch {
+      logger.error("the catalog cannot be closed: \(error)")
+    }
   }
 
   // MARK: What status tells
@@ -152,7 +198,8 @@ package final class ContainerSession: Sendable {
     let mount = ContainerMount(
       fileSystem: ContainerFileSystem(
         coordinator: coordinator, clock: SystemClock(), foldsCase: options.foldsCase),
-      mountpoint: mountpoint, options: options, logger: { logger.warning("\($0)") })
+      mountpoint: mountpoint, options: options, guards: guards,
+      logger: { logger.warning("\($0)") })
     // Before the kernel can ask for anything: what it once was told, it must hear the changes of.
     try mountState.withLock { state throws(ControlError) in
       switch state {
@@ -172,6 +219,7 @@ package final class ContainerSession: Sendable {
       throw ControlError(mapping: error)
     }
     mountState.withLock { $0 = .mounted(mount) }
+    coordinator.setLockReader { [weak mount] in mount?.fileLocks() }
     coordinator.tellContainer()
     logger.info("mounted at \(mountpoint)")
     _ = startThread {
@@ -195,8 +243,17 @@ package final class ContainerSession: Sendable {
     }
   }
 
+  /// Notices that the kernel has unmounted it: the mount's end follows a moment later. Gives up
+  /// after the
+  /// time, for after `umount -l` it ends when the last program has closed its files.
+  package func noticeUnmounting(milliseconds: Int = 10_000) {
+    guard let mount = mounted, !mount.isInMountTable else { return }
+    if mount.waitUntilUnmounted(milliseconds: milliseconds) { ended(mount) }
+  }
+
   private func ended(_ mount: ContainerMount) {
     guard forget(mount) else { return }
+    if let device = mount.device { guards?.ended(device: device) }
     coordinator.tellContainer()
     do { try catalog.commit(durable: true) } catch {
       logger.error("what was written last cannot be made durable: \(error)")
@@ -212,14 +269,34 @@ package final class ContainerSession: Sendable {
   }
 
   /// For the daemon's end: what the kernel holds back is written, then the mount goes whatever uses
-  /// it.
-  package func unmountAnyway() {
+  /// it. Waits until `deadline` (of `monotonicNanoseconds`) for programs that have files open for
+  /// writing, since nobody sees what they write through the kernel afterwards.
+  package func unmountAnyway(waitingUntil deadline: UInt64) {
     guard let mount = mounted else { return }
-    do throws(MountError) { try mount.unmount() } catch {
+    do throws(MountError) {
+      do throws(MountError) {
+        try mount.unmount(patience: 10_000)
+      } catch .busy {
+        waitForWriters(until: deadline)
+        try mount.unmount(patience: 10_000)
+      }
+    } catch {
       logger.warning("\(error); taken away all the same")
       mount.detach()
     }
     ended(mount)
+  }
+
+  private func waitForWriters(until deadline: UInt64) {
+    let detached = Set(coordinator.detachedWriters)
+    var isAnyOpen: Bool { !coordinator.writers.allSatisfy(detached.contains) }
+    guard isAnyOpen else { return }
+    let now = monotonicNanoseconds()
+    let seconds = deadline > now ? (deadline - now + 999_999_999) / 1_000_000_000 : 0
+    for line in coordinator.writersText() {
+      logger.warning("\(line); waiting up to \(seconds) s for it to be closed")
+    }
+    while isAnyOpen, monotonicNanoseconds() < deadline { usleep(20_000) }
   }
 }
 

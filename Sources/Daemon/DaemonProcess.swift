@@ -37,7 +37,10 @@ package enum DaemonProcess {
     let logger = sink.logger("daemon", level: level)
     logger.info("version \(Product.version), process \(getpid()), serves \(state.path)")
 
-    let service = DaemonService(state: state, configuration: configuration) {
+    let watchdog = ConnectionWatchdog { logger.warning("\($0)") }
+    let service = DaemonService(
+      state: state, configuration: configuration, guards: MountGuard(state, watchdog, logger)
+    ) {
       sink.logger($0, level: level)
     }
     service.start()
@@ -63,11 +66,15 @@ package enum DaemonProcess {
     }
   }
 
-  /// A descriptor for each content file that a program has open.
+  /// Content files that programs have open share these; see `DescriptorBudget`.
   private static func raiseDescriptorLimit() {
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    guard getrlimit(resource, &limit) == 0 else { return }
+    // A privileged daemon may raise the hard limit too.
+    var raised = rlimit(rlim_cur: 1 << 20, rlim_max: max(1 << 20, limit.rlim_max))
+    if limit.rlim_max < raised.rlim_cur, setrlimit(resource, &raised) == 0 { return }
     limit.rlim_cur = limit.rlim_max
-    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    setrlimit(resource, &limit)
   }
 }

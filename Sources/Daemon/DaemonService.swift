@@ -5,7 +5,7 @@ internal import Coordination
 internal import Glibc
 package import Logging
 internal import Model
-internal import Platform
+package import Platform
 internal import RemoteStore
 internal import SyncEngine
 internal import SystemPackage
@@ -29,18 +29,21 @@ package final class DaemonService: Sendable {
   let newcomers = Newcomers()
   let identityListeners = IdentityListeners()
   let queries = QueryRegistry()
+  let shownVersions = ShownVersionLists()
   /// Of the daemon: what was registered with it holds for every account.
   let downloads: DownloadGate
   let downloadLog: DownloadLog
+  private let guards: (any ConnectionGuarding)?
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
 
   package init(
     state: StateDirectory, configuration: Configuration,
-    logs: @escaping @Sendable (String) -> Logger
+    guards: (any ConnectionGuarding)? = nil, logs: @escaping @Sendable (String) -> Logger
   ) {
     self.state = state
+    self.guards = guards
     store = AccountStore(state)
     snapshots = Snapshots(state)
     parties = ConnectionParties(snapshots)
@@ -97,7 +100,7 @@ package final class DaemonService: Sendable {
     let session = try AccountSession(
       stored: stored, device: device, account: account, stack: stack, offline: offline,
       network: network, state: state, configuration: configuration, events: events,
-      downloads: downloads, downloadLog: downloadLog, logs: logs)
+      downloads: downloads, downloadLog: downloadLog, guards: guards, logs: logs)
     try state.setIdentity(Hex.encode(account.identity))
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
@@ -110,11 +113,16 @@ package final class DaemonService: Sendable {
     network.stop()
     turn.withLock { _ in
       guard let session = current.withLock({ $0 }) else { return }
-      for container in session.sessions { container.unmountAnyway() }
+      let deadline = monotonicNanoseconds() + Self.writerPatience
+      for container in session.sessions { container.unmountAnyway(waitingUntil: deadline) }
       session.stop()
     }
     downloadLog.write()
   }
+
+  /// How long the end of the daemon waits for programs that have files open for writing, in
+  /// nanoseconds. systemd ends a service after 90 seconds.
+  private static var writerPatience: UInt64 { 5_000_000_000 }
 
   /// The account; one that could not be opened is tried again, for what was wrong may be put right.
   /// Not under `turn`.
@@ -177,15 +185,13 @@ package final class DaemonService: Sendable {
     }
   }
 
-  /// Access keys that are given anew take the place of the old ones.
+  /// Takes the access keys and the proxy that a further sign-in to the same bucket gives.
   private func renew(_ stored: StoredAccount, _ request: SignInRequest) throws(ControlError) {
-    guard stored.environment != nil, let given = request.environment, !given.isEmpty,
-      request.backend != nil, given != stored.environment
-    else { return }
+    guard request.backend != nil, try BackendAddress(stored.backend).path == nil else { return }
     var stored = stored
-    stored.environment = given
+    guard stored.take(request.environment ?? [:]) else { return }
     try store.save(stored)
-    account?.stack.late.use(given)
+    account?.stack.late.use(stored.environment ?? [:])
     for session in account?.sessions ?? [] { session.sync.trigger() }
   }
 
@@ -245,7 +251,10 @@ package final class DaemonService: Sendable {
     }
     for container in mounted { try container.unmount() }
     // What the backend has need not be kept here; what only this device has stays.
-    for container in session.sessions { try? container.coordinator.evict(.root) }
+    for container in session.sessions
+    where container.coordinator.waitForConfirmedStore(milliseconds: 5000) {
+      try? container.coordinator.evict(.root)
+    }
   }
 
   func accountReport() -> AccountReport {

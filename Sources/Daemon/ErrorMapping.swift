@@ -32,8 +32,9 @@ extension ControlError {
       let status: ExitStatus =
         switch error {
         case .offline, .unreachable: .offline
-        case .stalled: .timedOut
-        case .notFound, .neverSent: .notFound
+        case .stalled, .unsent: .timedOut
+        case .notFound, .neverSent, .containerDeleted: .notFound
+        case .refused: .notPermitted
         default: .failed
         }
       self.init(status, error.description)
@@ -43,6 +44,7 @@ extension ControlError {
         case .offline, .unreachable: .offline
         case .timedOut: .timedOut
         case .held: .busy
+        case .deleted: .notFound
         default: .failed
         }
       self.init(status, error.description)
@@ -59,6 +61,7 @@ extension ControlError {
           .usage,
           "the current version cannot be removed; `ubiquityfs versions resolve` with --keep chooses "
             + "another")
+      case .conflict(let text): self.init(.busy, text)
       case .failed(let text): self.init(.failed, text)
       }
     case let error as RestoreFailure:
@@ -100,6 +103,7 @@ extension ControlError {
   private static func status(of error: StoreError) -> ExitStatus {
     switch error {
     case .offline, .unreachable: .offline
+    case .notPermitted: .notPermitted
     default: .failed
     }
   }

@@ -1,7 +1,9 @@
 package import Coordination
+package import SyncEngine
+internal import SystemPackage
 internal import Yams
 
-/// `hydration` of the configuration: which programs may cause downloads.
+/// `hydration` of the configuration: which programs may cause downloads, and how long they wait.
 package struct HydrationSettings: Equatable, Sendable {
   package struct Invalid: Error {
     package let reason: String
@@ -10,6 +12,8 @@ package struct HydrationSettings: Equatable, Sendable {
   package var rules: [DownloadRule] = []
   /// Whether those that are known to read everything are limited without a rule.
   package var usesDefaults = true
+  /// Of contents that their devices have not uploaded.
+  package var unsent = UnsentContent()
 
   package init() {}
 
@@ -32,11 +36,40 @@ package struct HydrationSettings: Equatable, Sendable {
           throw Invalid(reason: "`hydration.rules` is no list of rules")
         }
         for (index, node) in list.enumerated() { rules.append(try Self.rule(node, index + 1)) }
+      case "unsent": unsent = try Self.unsent(value)
       default:
         throw Invalid(
-          reason: "unknown key `hydration.\(key.string ?? "?")`; known are `defaults` and `rules`")
+          reason: "unknown key `hydration.\(key.string ?? "?")`; known are `defaults`, `rules` and "
+            + "`unsent`")
       }
     }
+  }
+
+  private static func unsent(_ node: Node) throws(Invalid) -> UnsentContent {
+    guard let mapping = node.mapping else {
+      throw Invalid(reason: "`hydration.unsent` has no keys in it")
+    }
+    var result = UnsentContent()
+    for (key, value) in mapping {
+      switch key.string {
+      case "wait":
+        guard let seconds = value.float, seconds >= 0, seconds <= 3600 else {
+          throw Invalid(reason: "`hydration.unsent.wait` is no number of seconds from 0 to 3600")
+        }
+        result.wait = .milliseconds(Int64(seconds * 1000))
+      case "error":
+        switch value.string {
+        case "ETIMEDOUT": result.error = .timedOut
+        case "EIO": result.error = .ioError
+        default: throw Invalid(reason: "`hydration.unsent.error` is neither ETIMEDOUT nor EIO")
+        }
+      default:
+        throw Invalid(
+          reason:
+            "unknown key `hydration.unsent.\(key.string ?? "?")`; known are `wait` and `error`")
+      }
+    }
+    return result
   }
 
   private static func rule(_ node: Node, _ number: Int) throws(Invalid) -> DownloadRule {

@@ -78,6 +78,12 @@ package final class LateStore: ObjectStore {
     try await store().list(prefix: prefix, after: after, limit: limit)
   }
 
+  package func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    try await store().listObjects(prefix: prefix, after: after, limit: limit)
+  }
+
   package func delete(_ key: String) async throws(StoreError) { try await store().delete(key) }
 
   /// Of a store that cannot be opened there are no news; who listens asks again.

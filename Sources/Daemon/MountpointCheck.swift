@@ -7,6 +7,24 @@ internal import SystemPackage
 enum MountpointCheck {
   /// With `makesDirectory` a missing directory is made.
   static func run(_ path: String, makesDirectory: Bool) throws(ControlError) {
+    // The mount point may lie in a mount whose daemon does not answer.
+    let result = BoundedCall.run(milliseconds: BoundedCall.patience) {
+      () -> Result<Void, ControlError> in
+      do throws(ControlError) {
+        return .success(try check(path, makesDirectory: makesDirectory))
+      } catch {
+        return .failure(error)
+      }
+    }
+    guard let result else {
+      throw ControlError(
+        .timedOut,
+        "the mount point \(path) does not answer; unmount what is mounted there or above it first")
+    }
+    try result.get()
+  }
+
+  private static func check(_ path: String, makesDirectory: Bool) throws(ControlError) {
     do throws(Errno) {
       try detachDead(path)
       if makesDirectory, !Files.exists(path) { try Files.makeDirectories(path, mode: 0o755) }

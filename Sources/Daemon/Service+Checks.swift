@@ -7,6 +7,7 @@ internal import Glibc
 internal import Model
 internal import Platform
 internal import RemoteStore
+internal import SyncEngine
 internal import SystemPackage
 
 extension DaemonService {
@@ -142,9 +143,14 @@ extension DaemonService {
         }
         findings.append(
           Finding("backend", .ok, "it can be read and written, and the secret fits"))
+        if let foreign = foreignObjects(account, connection) { findings.append(foreign) }
       } catch {
         findings.append(Finding("backend", .failed, error.message))
       }
+    }
+    for session in account.sessions {
+      guard let problem = session.sync.condition.problem(of: session.id) else { continue }
+      findings.append(Finding("container \(session.id)", .failed, problem))
     }
     for (id, failure) in account.failures {
       findings.append(Finding("container \(id)", .failed, failure))
@@ -152,15 +158,41 @@ extension DaemonService {
     return findings
   }
 
-  private var mounts: [Finding] {
-    let dead = ((try? MountTable.read()) ?? [])
-      .filter { $0.type == MountedFileSystem.ubiquityType }
-      .map { String(decoding: $0.mountpoint, as: UTF8.self) }
-      .filter { MountTable.isDead($0) }
-    guard !dead.isEmpty else { return [Finding("mounts", .ok, "none has lost its daemon")] }
-    return dead.map {
-      Finding(
-        "mounts", .warning, "\($0) has lost its daemon; run `ubiquityfs unmount \($0)`")
+  /// Nil where there is none. A store of very many objects is not looked through to its end.
+  private func foreignObjects(_ account: AccountSession, _ connection: ClientConnection) -> Finding?
+  {
+    let found = try? connection.wait {
+      try await withDeadline(.seconds(30)) { try await account.account.foreignObjects() }
     }
+    guard let found, found.count > 0 else { return nil }
+    let names = found.examples.map { "\"\($0)\"" }.joined(separator: ", ")
+    let rest = found.count - found.examples.count
+    return Finding(
+      "foreign files", .warning,
+      "the backend holds \(found.isComplete ? "" : "at least ")\(found.count) "
+        + "\(found.count == 1 ? "file" : "files") that ubiquityfs did not write: \(names)"
+        + (rest > 0 ? " and \(rest) more" : "")
+        + ". They are ignored. Remove them, and find out which program writes there")
+  }
+
+  private var mounts: [Finding] {
+    let findings = ((try? MountTable.read()) ?? [])
+      .filter { $0.type == MountedFileSystem.ubiquityType }
+      .compactMap { mount -> Finding? in
+        let path = String(decoding: mount.mountpoint, as: UTF8.self)
+        switch MountTable.condition(of: path, milliseconds: 5000) {
+        case .answering: return nil
+        case .dead:
+          return Finding(
+            "mounts", .warning, "\(path) has lost its daemon; run `ubiquityfs unmount \(path)`")
+        case .silent:
+          return Finding(
+            "mounts", .warning,
+            "\(path) does not answer; its daemon is stopped, or was killed: try `ubiquityfs unmount "
+              + "\(path)`")
+        }
+      }
+    return findings.isEmpty
+      ? [Finding("mounts", .ok, "none has lost its daemon")] : findings
   }
 }

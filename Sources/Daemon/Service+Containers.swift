@@ -41,7 +41,10 @@ extension DaemonService {
 
   func listContainers(_ connection: ClientConnection) throws(ControlError) -> ContainersReport {
     let session = try requireAccount()
-    var ids = Set(session.sessions.map(\.id))
+    // One that was deleted elsewhere is the account's no more, and `mount --all` is not to make it
+    // anew.
+    var ids = Set(
+      session.sessions.filter { $0.mountpoint != nil || !$0.sync.isDeleted }.map(\.id))
     if !offline.isOffline {
       do throws(ControlError) {
         try lookForBackend(session, connection)
@@ -71,17 +74,23 @@ extension DaemonService {
     let session = try requireAccount()
     try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(session)
+      session.session(id)?.noticeUnmounting()
       if let mountpoint = session.session(id)?.mountpoint {
         throw ControlError(.busy, "\(id) is mounted at \(mountpoint); unmount it first")
       }
       let names = try connection.wait { try await session.account.containers() }
-      let isHere = ContainerDirectory(id: id, in: state.containers).exists
-      guard names.contains(id) || isHere else {
+      let directory = ContainerDirectory(id: id, in: state.containers)
+      let known = directory.exists ? try? directory.incarnation() : nil
+      guard names.contains(id) || directory.exists else {
         throw ControlError(.notFound, "the account has no container \(id)")
       }
       // Nothing of it is to be sent while it is being deleted.
       try session.close(id)
-      try connection.wait { try await session.account.deleteContainer(id) }
+      let deletion = ContainerDeletion(
+        device: session.deviceID, time: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+      try connection.wait {
+        try await session.account.deleteContainer(id, known: known, by: deletion)
+      }
       try session.remove(id)
       logger.info("deleted \(id)")
       // What it took is free again, and other devices tell of it for a while yet.
@@ -109,6 +118,7 @@ extension DaemonService {
     else { throw ControlError(.usage, "a mount point is an absolute path in UTF-8") }
     let (session, notice) = try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(account)
+      account.session(id)?.noticeUnmounting()
       if let there = account.session(id)?.mountpoint {
         throw ControlError(.busy, "\(id) is mounted already, at \(there)")
       }
@@ -130,11 +140,6 @@ extension DaemonService {
     return answer
   }
 
-  private struct Looked: Sendable {
-    /// Nil when the account has none of that name.
-    let container: RemoteContainer?
-  }
-
   /// Opens the container from what is here; makes it in the account, or fetches it from there, where
   /// nothing is here. The text is what the user is to be told.
   private func openForMount(
@@ -144,15 +149,22 @@ extension DaemonService {
     let directory = ContainerDirectory(id: id, in: state.containers)
     if directory.exists {
       let incarnation = try directory.incarnation()
-      // Is it still the one that the account has? An answer that does not come is no reason to wait.
+      // Was it deleted? An answer that does not come is no reason to wait.
       if !offline.isOffline {
         let found = try? connection.wait {
           try await withDeadline(.seconds(3)) {
-            Looked(container: try await account.account.container(id))
+            try await account.account.container(id, incarnation: incarnation).presence()
           }
         }
-        if let found, found.container?.incarnation != incarnation {
-          notice = try account.setAside(id)
+        switch found {
+        case .deleted(let deletion)?:
+          notice = try setAsideDeleted(id, account, deletion)
+        case .missing(let object)?:
+          // What a store does not show proves nothing. The engine says so in `status`.
+          notice =
+            "the backend does not have \(object), which names \(id), and no record says that \(id) was "
+            + "deleted; shown is what this device has"
+        case .there?, nil: break
         }
       }
     }
@@ -166,6 +178,17 @@ extension DaemonService {
     try lookForBackend(account, connection)
     let made = try create(id, account, connection)
     return (try account.open(id, incarnation: made.incarnation), notice)
+  }
+
+  private func setAsideDeleted(
+    _ id: ContainerID, _ account: AccountSession, _ deletion: ContainerDeletion
+  ) throws(ControlError) -> String? {
+    let device = account.connection.names[deletion.device] ?? deletion.device.description
+    let reason = "it was deleted on \(device) at \(Instant.text(deletion.time))"
+    return try account.setAside(id, reason: reason).map { name in
+      "\(id) is new: \(reason). What this device had of the former one is set aside; see: "
+        + "ubiquityfs container set-aside list"
+    }
   }
 
   /// A container that was never read shows what the account has when `mount` returns, if that comes
@@ -196,7 +219,14 @@ extension DaemonService {
   }
 
   func unmount(_ request: MountpointRequest) throws(ControlError) {
-    try turn.withLock { _ throws(ControlError) in try mounted(request.mountpoint).unmount() }
+    try turn.withLock { _ throws(ControlError) in
+      let session = try mounted(request.mountpoint)
+      session.noticeUnmounting()
+      guard session.mountpoint != nil else {
+        throw ControlError(.notFound, "nothing is mounted at \(request.mountpoint)")
+      }
+      try session.unmount()
+    }
   }
 
   /// Waits until all the mounts are gone, or the client is; then takes down those that are left.

@@ -2,6 +2,7 @@ internal import Catalog
 internal import ControlProtocol
 internal import Coordination
 internal import Model
+internal import SyncEngine
 internal import SystemPackage
 
 /// An item of a mount that a client named.
@@ -67,8 +68,8 @@ extension DaemonService {
       isExcludedFromSync: status.isExcludedFromSync, isPinned: status.isPinned,
       isPackage: status.isPackage, nameCollision: status.nameCollision,
       percentDownloaded: status.percentDownloaded,
-      percentUploaded: status.percentUploaded, downloadingError: status.downloadingError,
-      uploadingError: status.uploadingError,
+      percentUploaded: status.percentUploaded, localBytes: status.localBytes,
+      downloadingError: status.downloadingError, uploadingError: status.uploadingError,
       version: status.version.isEmpty ? nil : status.version,
       itemIdentifier: status.itemIdentifier, container: status.container, policy: status.policy)
   }
@@ -83,10 +84,15 @@ extension DaemonService {
       let asked = try askBeforeEviction(item, connection)
       defer { if let asked { item.session.coordinator.claims.leave(asked.party) } }
       do throws(Errno) {
-        try item.session.coordinator.evict(item.inode.number, by: asked)
+        try evict(item, by: asked, connection)
       } catch {
         let reason =
           switch error {
+          case .resourceBusy where item.session.sync.condition != .normal:
+            "is not evicted: it may be the only copy, since the store is not what this device knows; "
+              + "see `ubiquityfs status`"
+          case .networkDown:
+            "is not evicted: whether its content is still in the store cannot be asked now"
           case .resourceBusy: "is open, claimed, pinned or not uploaded yet, so it is not evicted"
           case .notPermitted: "is never uploaded (.nosync), so it is not evicted"
           case .invalidArgument: "has no content that could be evicted"
@@ -97,6 +103,27 @@ extension DaemonService {
     }
     Self.waitForKernel(found.map(\.session))
     if let failure { throw failure }
+  }
+
+  /// Asks the store first whether it still holds what this device read there.
+  private func evict(
+    _ item: FoundItem, by claimant: ClaimantID?, _ connection: ClientConnection
+  ) throws(Errno) {
+    let coordinator = item.session.coordinator
+    for _ in 0..<ContainerCoordinator.confirmations {
+      do throws(Errno) {
+        return try coordinator.evict(item.inode.number, by: claimant)
+      } catch .resourceTemporarilyUnavailable {
+        let refusal: Errno?
+        do throws(ControlError) {
+          refusal = try connection.wait { await coordinator.storeRefusal() }
+        } catch {
+          throw .interrupted
+        }
+        if let refusal { throw refusal }
+      }
+    }
+    throw .resourceBusy
   }
 
   /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is not

@@ -17,6 +17,8 @@ extension DaemonService {
     }
     addQueryMethods(&table)
     addStorageMethods(&table)
+    addStoreMethods(&table)
+    addSetAsideMethods(&table)
     return table
   }
 
@@ -113,6 +115,9 @@ extension DaemonService {
     table.add(Methods.Unmount.self) { request, _ throws(ControlError) in
       try self.unmount(request)
       return Nothing()
+    }
+    table.add(Methods.RecoverStore.self) { request, connection throws(ControlError) in
+      try self.recover(request, connection)
     }
     table.add(Methods.Sync.self) { request, connection throws(ControlError) in
       try self.sync(request, connection)

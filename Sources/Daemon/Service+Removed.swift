@@ -32,7 +32,7 @@ extension DaemonService {
         return ListedRemoved(
           id: item.record.id.description, container: found.session.id.description,
           path: PathBytes(base + Self.bytes(found.place.path)), kind: item.record.kind.text,
-          size: item.record.content?.size ?? UInt64(item.record.target.count),
+          size: item.record.contents.first?.size ?? UInt64(item.record.target.count),
           removed: Instant.text(item.removed), expires: Instant.text(found.place.expires),
           device: names[item.device] ?? item.device.description)
       })

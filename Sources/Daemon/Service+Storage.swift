@@ -36,15 +36,15 @@ extension DaemonService {
       }
       try connection.wait { try await account.setQuota(request.limit) }
       logger.info("the account's quota was set: \(request.limit.map { "\($0)" } ?? "none")")
-    } else {
-      _ = ask(account, connection)
     }
-    return report(account)
+    return report(account, isCurrent: ask(account, connection) != nil)
   }
 
-  private func report(_ account: AccountSession) -> QuotaReport {
+  private func report(_ account: AccountSession, isCurrent: Bool) -> QuotaReport {
     let figures = account.quota.allotment.figures
-    return QuotaReport(quota: figures.limit, used: figures.used, left: figures.left)
+    return QuotaReport(
+      quota: figures.limit, used: figures.used, left: figures.left,
+      asOf: account.quota.asOf.map(Instant.text), isCurrent: isCurrent)
   }
 
   /// Asks the backend what there is. Without an answer what is known here is told: nil then.
@@ -68,14 +68,19 @@ extension DaemonService {
   private func listStorage(_ connection: ClientConnection) throws(ControlError) -> StorageReport {
     let account = try requireAccount()
     let known = account.quota.figures
-    var ids = Set(ask(account, connection) ?? known.keys.compactMap { try? ContainerID($0) })
+    let answer = ask(account, connection)
+    let failures = account.failures
+    var ids = Set(answer ?? known.keys.compactMap { try? ContainerID($0) })
     ids.formUnion(account.sessions.map(\.id))
+    ids.formUnion(failures.keys)
     let figures = account.quota.figures
     var containers: [ListedStorage] = []
     for id in ids.sorted() {
       guard let session = account.session(id) else {
         containers.append(
-          ListedStorage(id: id.description, totalBytes: figures[id.description], mountpoint: nil))
+          ListedStorage(
+            id: id.description, totalBytes: figures[id.description], mountpoint: nil,
+            error: failures[id]))
         continue
       }
       let listing = try listing(session)
@@ -89,7 +94,8 @@ extension DaemonService {
       listed.waitingBytes = session.sync.waitingForRoom.bytes
       containers.append(listed)
     }
-    return StorageReport(quota: report(account), containers: containers)
+    return StorageReport(
+      quota: report(account, isCurrent: answer != nil), containers: containers)
   }
 
   private func listing(_ session: ContainerSession) throws(ControlError) -> StorageListing {
@@ -107,7 +113,7 @@ extension DaemonService {
 
   /// A container of the account that is not on this device yet is brought here, its names and no content:
   /// what is in it cannot be told, nor deleted, without.
-  private func storageSession(_ name: String, _ connection: ClientConnection) throws(ControlError)
+  func storageSession(_ name: String, _ connection: ClientConnection) throws(ControlError)
     -> ContainerSession
   {
     let id = try containerID(name)
@@ -147,14 +153,16 @@ extension DaemonService {
     }
     if request.allDocuments { try deletion.addDocuments() }
     if request.otherData { try deletion.addOtherData() }
-    if !request.isTrial, !deletion.targets.isEmpty { try run(&deletion, connection) }
+    var held: String?
+    if !request.isTrial, !deletion.targets.isEmpty { held = try run(&deletion, connection) }
     return StorageDeletionReport(
       container: session.id.description, documents: deletion.documents, items: deletion.items,
-      bytes: deletion.bytes, kept: deletion.kept, isDone: !request.isTrial)
+      bytes: deletion.bytes, kept: deletion.kept, isDone: !request.isTrial, held: held)
   }
 
+  /// Returns why the deletion does not leave this device yet; nil when nothing holds it.
   private func run(_ deletion: inout StorageDeletion, _ connection: ClientConnection)
-    throws(ControlError)
+    throws(ControlError) -> String?
   {
     let session = deletion.session
     let claims = session.coordinator.claims
@@ -185,9 +193,14 @@ extension DaemonService {
     // anything else was removed that it has not judged yet.
     let isOnlyOne = ((try? session.catalog.hasRemovals()) ?? true) == false
     try deletion.run()
-    if isOnlyOne { try connection.wait { try await session.sync.confirmDeletions() } }
+    let held = try connection.wait { () -> String? in
+      guard isOnlyOne else { return try await session.sync.heldDeletions() }
+      try await session.sync.confirmDeletions()
+      return nil
+    }
     Self.waitForKernel([session])
     logger.notice(
       "deleted \(deletion.items) items of \(session.id), \(deletion.bytes) bytes, by request")
+    return held
   }
 }

@@ -96,12 +96,17 @@ extension DaemonService {
     }
     guard let timeout else { return try await work() }
     // A cycle that hangs in the backend must not make the command late.
-    try await abandoning(after: timeout, work)
+    try await abandoning(
+      after: timeout, work,
+      text: {
+        ContainerSync.lateText(sessions.flatMap { $0.sync.filesWaitingForClose() })
+      })
   }
 
   /// Throws `timedOut` when `work` takes longer, without waiting for it to notice.
   static func abandoning(
-    after limit: Duration, _ work: @escaping @Sendable () async throws -> Void
+    after limit: Duration, _ work: @escaping @Sendable () async throws -> Void,
+    text: @escaping @Sendable () -> String = { ContainerSync.lateText([]) }
   ) async throws {
     let (stream, continuation) = AsyncStream.makeStream(of: Result<Void, any Error>.self)
     let task = Task {
@@ -117,9 +122,7 @@ extension DaemonService {
       continuation.yield(
         .failure(
           ControlError(
-            .timedOut,
-            "timed out: not everything is in sync yet; see what is pending with `ubiquityfs "
-              + "status`")))
+            .timedOut, "timed out: \(text())")))
     }
     defer {
       timer.cancel()
@@ -140,6 +143,13 @@ extension DaemonService {
       bytesTotal: transfer.total)
   }
 
+  private static func report(_ file: OpenFileWait, _ session: ContainerSession) -> OpenFileReport? {
+    guard let path = try? session.catalog.path(of: file.number) else { return nil }
+    return OpenFileReport(
+      path: PathBytes(bytes(path)),
+      programs: file.programs.map { .init(pid: $0.process, name: $0.name) })
+  }
+
   func status(_ connection: ClientConnection) throws(ControlError) -> StatusReport {
     let session = account
     let sessions = session?.sessions ?? []
@@ -157,7 +167,9 @@ extension DaemonService {
           conflicts: status.conflicts,
           errors: status.errors
             + [space.flatMap { LocalSpace.complaint($0, of: container.id) }].compactMap(\.self),
+          store: sync.condition.isNormal ? nil : sync.condition.name,
           transfers: status.transfers.prefix(100).compactMap { Self.report($0, container) },
+          openFiles: status.openFiles.compactMap { Self.report($0, container) },
           traffic: session.map {
             TrafficReport($0.stack.metered.traffic(under: "containers/\(container.incarnation)/"))
           }))

@@ -28,6 +28,9 @@ extension DaemonService {
     } catch {
       throw ControlError(mapping: error)
     }
+    if request.isShown == true {
+      shownVersions.note(versions, of: item.inode.item, in: item.session.id)
+    }
     let names = deviceNames(for: versions.map(\.device), connection)
     return VersionsReport(
       versions: versions.map {
@@ -91,7 +94,14 @@ extension DaemonService {
     let keep = try request.keep.map { text throws(ControlError) in try version(text) }
     let number = item.inode.number
     let sync = item.session.sync
-    try connection.wait { try await sync.resolve(number, keep: keep) }
+    var shown = shownVersions.last(of: item.inode.item, in: item.session.id)
+    if let current = request.current {
+      // It is named because it was looked at: the list that was shown before says no more.
+      shown = ShownVersions(current: try version(current))
+    }
+    let known = shown
+    try connection.wait { try await sync.resolve(number, keep: keep, shown: known) }
+    shownVersions.forget(item.inode.item, in: item.session.id)
   }
 
   func removeVersions(_ request: RemoveVersionsRequest, _ connection: ClientConnection)

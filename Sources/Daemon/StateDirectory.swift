@@ -7,6 +7,7 @@ internal import SystemPackage
 ///
 ///     control.sock           the control socket, 0600
 ///     daemon.lock            held by the daemon for as long as it lives; its process id inside
+///     mounts.served          what the daemon has mounted, for whoever finds the daemon killed
 ///     daemon.log             what the daemon logs; daemon.log.1 is the part before
 ///     downloads.log          who caused which download; downloads.log.1 is the part before
 ///     device.json            the device's identity and name; stays when an account is signed out
@@ -17,6 +18,7 @@ internal import SystemPackage
 ///     network.json           limits and metered mode as they were set by command
 ///     containers/ID/         the catalog and the content files of a container
 ///     containers-ACCOUNT/    the same of an account that was signed out
+///     set-aside/ID/          what was here of a container that the account no longer has
 ///     mounts/ID/             where a program that asked for a container has it mounted
 ///     snapshots/N/           copies for claims `forUploading`, as long as those last
 package struct StateDirectory: Sendable {
@@ -53,12 +55,14 @@ package struct StateDirectory: Sendable {
   }
 
   package var account: String { path + "/account.json" }
+  package var servedMounts: String { path + "/" + ServedMounts.fileName }
   package var quota: String { path + "/quota.json" }
   package var device: String { path + "/device.json" }
   package var identity: String { path + "/" + IdentityReport.fileName }
   package var log: String { path + "/daemon.log" }
   package var downloadLog: String { path + "/" + DownloadReport.fileName }
   package var containers: String { path + "/containers" }
+  package var setAside: String { path + "/set-aside" }
   package func parkedContainers(account: String) -> String { containers + "-" + account }
 
   // MARK: The lock
@@ -68,7 +72,14 @@ package struct StateDirectory: Sendable {
   package func lock() throws(ControlError) -> OpenFile {
     do {
       let file = try OpenFile.open(path + "/daemon.lock", flags: O_RDWR | O_CREAT, mode: 0o600)
-      if flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 {
+      var isLocked = flock(file.descriptor, LOCK_EX | LOCK_NB) == 0
+      if !isLocked, errno == EWOULDBLOCK {
+        // A daemon that was killed keeps it until the kernel has let go of that daemon.
+        let release = ServedMounts.release(state: path)
+        if let complaint = release.complaint { throw ControlError(.failed, complaint) }
+        isLocked = flock(file.descriptor, LOCK_EX | LOCK_NB) == 0
+      }
+      if !isLocked {
         guard errno == EWOULDBLOCK else { throw Errno(rawValue: errno) }
         let owner =
           String(decoding: try file.read(count: 20, at: 0), as: UTF8.self)

@@ -6,6 +6,7 @@ internal import SystemPackage
 /// A connection to the daemon of a state directory. Blocking; for one thread at a time.
 package final class ControlClient {
   let socket: OpenFile
+  private let state: String
   private var buffer = LineBuffer()
   private var nextID = 1
   /// What the daemon said of itself.
@@ -15,8 +16,9 @@ package final class ControlClient {
 
   /// Takes over a connected socket and greets. Throws `Broken` when the other end goes away before it
   /// answers, and a `ControlError` when the daemon is of another protocol.
-  private init(socket: OpenFile) throws {
+  private init(socket: OpenFile, state: String) throws {
     self.socket = socket
+    self.state = state
     daemon = Greeting(protocolVersion: 0, version: "", pid: 0)
     let mine = Greeting(
       protocolVersion: Product.protocolVersion, version: Product.version, pid: getpid())
@@ -37,7 +39,14 @@ package final class ControlClient {
   /// One that was killed or told to stop has the socket a while longer, and whoever connects then is
   /// cut off with the greeting unanswered. A greeting does nothing, so nothing is in doubt: there is
   /// no daemon any more.
+  ///
+  /// One that was killed may have the socket for good, if a thread of it waits in the kernel. It is
+  /// freed
+  /// first.
   package static func connectIfRunning(state: String) throws(ControlError) -> ControlClient? {
+    if let complaint = ServedMounts.release(state: state).complaint {
+      throw ControlError(.failed, complaint)
+    }
     let socket: OpenFile
     do throws(Errno) {
       socket = try UnixSocket.connect(directory: state, name: socketName)
@@ -46,7 +55,7 @@ package final class ControlClient {
       throw unreachable(state, error)
     }
     do {
-      return try ControlClient(socket: socket)
+      return try ControlClient(socket: socket, state: state)
     } catch is Broken {
       return nil
     } catch let error as ControlError {
@@ -164,6 +173,12 @@ package final class ControlClient {
   private func nextLine() throws -> [UInt8] {
     while true {
       if let line = try buffer.next() { return line }
+      // A daemon that is killed meanwhile may keep its end open.
+      while !UnixSocket.waitUntilReadable(socket, milliseconds: 1000) {
+        if let complaint = ServedMounts.release(state: state).complaint {
+          throw ControlError(.failed, complaint)
+        }
+      }
       let piece: [UInt8]
       do throws(Errno) { piece = try UnixSocket.receive(socket, upTo: 1 << 16) } catch {
         throw Broken.failed(error)

@@ -20,6 +20,12 @@ package enum ItemLocator {
       do throws(Errno) {
         resolved = try resolve(path.bytes, follows: follows)
       } catch {
+        if error == .timedOut {
+          throw ControlError(
+            .timedOut,
+            "\(path) does not answer; if the daemon of its mount was killed or is stopped, unmount it "
+              + "and mount it again")
+        }
         if error == Errno(rawValue: ENOTCONN) {
           throw ControlError(
             .failed,
@@ -88,6 +94,22 @@ package enum ItemLocator {
   package static func resolve(
     _ path: [UInt8], follows: Bool, mustExist: Bool = true
   ) throws(Errno) -> [UInt8] {
+    // What the path leads through may be a mount whose daemon does not answer.
+    let found = BoundedCall.run(milliseconds: BoundedCall.patience) {
+      () -> Result<[UInt8], Errno> in
+      do throws(Errno) {
+        return .success(try resolveUnbounded(path, follows: follows, mustExist: mustExist))
+      } catch {
+        return .failure(error)
+      }
+    }
+    guard let found else { throw .timedOut }
+    return try found.get()
+  }
+
+  private static func resolveUnbounded(
+    _ path: [UInt8], follows: Bool, mustExist: Bool
+  ) throws(Errno) -> [UInt8] {
     guard !path.isEmpty else { throw .noSuchFileOrDirectory }
     var trimmed = path
     while trimmed.count > 1, trimmed.last == 0x2F { trimmed.removeLast() }
@@ -119,6 +141,7 @@ package enum ItemLocator {
       // Where a link leads is where the kernel mounts.
       return try resolve(trimmed, follows: true)
     } catch {
+      if error == .timedOut { throw error }
       return try resolve(trimmed, follows: false, mustExist: false)
     }
   }

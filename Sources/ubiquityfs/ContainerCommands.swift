@@ -6,7 +6,7 @@ internal import Model
 struct ContainerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "container", abstract: "Make, list and delete containers.",
-    subcommands: [Create.self, List.self, Delete.self])
+    subcommands: [Create.self, List.self, Delete.self, SetAside.self])
 
   @OptionGroup var options: GlobalOptions
 

@@ -22,6 +22,14 @@ struct GlobalOptions: ParsableArguments {
 
   static var environment: [String: String] { ProcessEnvironment.all }
 
+  /// Before a command looks at any path: a daemon that was killed may have left its mounts hanging.
+  /// What
+  /// cannot be freed is said when the command connects.
+  func validate() {
+    guard let state = try? stateDirectory() else { return }
+    _ = ServedMounts.release(state: state, milliseconds: 2000)
+  }
+
   func stateDirectory() throws -> String {
     let environment = Self.environment
     return try Configuration.load(environment: environment)

@@ -84,6 +84,14 @@ struct StatusCommand: ParsableCommand {
           + "\(container.pendingDownloads) to download, \(container.conflicts) conflicts",
       ])
       for error in container.errors { rows.append(["", "error: \(error)"]) }
+      for file in container.openFiles.prefix(10) {
+        let programs = file.programs.map { "\($0.name) (process \($0.pid))" }
+        rows.append([
+          "",
+          "waits for \(file.path), open for writing in "
+            + (programs.isEmpty ? "some program" : programs.joined(separator: ", ")),
+        ])
+      }
       for transfer in container.transfers.prefix(10) {
         let share =
           transfer.bytesTotal == 0
@@ -123,6 +131,9 @@ struct StatusCommand: ParsableCommand {
     return Terminal.table(
       report.items.map { item in
         var marks = [item.downloadingStatus]
+        if let local = item.localBytes, local > 0, local < item.size, item.kind == "file" {
+          marks.append("\(Terminal.size(local)) local")
+        }
         if item.isDownloading { marks.append("downloading \(item.percentDownloaded)%") }
         if item.isUploading { marks.append("uploading \(item.percentUploaded)%") }
         marks.append(

@@ -164,10 +164,19 @@ struct UnmountCommand: ParsableCommand {
     guard mount.type == MountedFileSystem.ubiquityType else {
       throw ControlError(.notFound, "what is mounted at \(path) is no mount of ubiquityfs")
     }
-    guard MountTable.isDead(path) else {
+    switch MountTable.condition(of: path, milliseconds: 10_000) {
+    case .dead: break
+    case .answering:
       throw ControlError(
         .notFound,
         "\(path) is served by the daemon of another state directory; name that with --state")
+    case .silent:
+      throw ControlError(
+        .timedOut,
+        "\(path) does not answer, and the daemon of another state directory serves it; name that with "
+          + "--state. If that daemon was killed, abort its connection as root: "
+          + "echo 1 > /sys/fs/fuse/connections/\(mount.device.split(separator: ":").last ?? "N")/abort"
+      )
     }
     do throws(Errno) { try MountTable.detach(path) } catch {
       throw ControlError(.failed, "the dead mount at \(path) cannot be taken away: \(error)")

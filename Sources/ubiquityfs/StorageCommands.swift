@@ -67,8 +67,7 @@ struct StorageCommand: ParsableCommand {
       let report = try options.connect().call(Methods.ListStorage.self, Nothing())
       if options.json { return try Terminal.printJSON(report) }
       Terminal.line(
-        AccountCommand.Quota.line(
-          QuotaReport(quota: report.quota, used: report.used, left: report.left)))
+        AccountCommand.Quota.line(report.account))
       guard !report.containers.isEmpty else { return }
       Terminal.line(
         Terminal.table(
@@ -78,7 +77,7 @@ struct StorageCommand: ParsableCommand {
               container.documents.map {
                 "\($0) documents \(size(container.documentBytes)), other data "
                   + size(container.otherBytes)
-              } ?? "not on this device"
+              } ?? container.error.map { "cannot be opened: \($0)" } ?? "not on this device"
             ]
             if let bytes = container.waitingBytes, bytes > 0 {
               notes.append("no room for \(size(bytes))")
@@ -137,7 +136,15 @@ struct StorageCommand: ParsableCommand {
       }
       request.isTrial = false
       let report = try client.call(Methods.DeleteStorage.self, request)
-      if options.json { return try Terminal.printJSON(report) }
+      if options.json {
+        try Terminal.printJSON(report)
+        if let held = report.held { throw ControlError(.busy, held) }
+        return
+      }
+      if let held = report.held {
+        options.say("Deleted \(Self.text(report)), on this device alone.")
+        throw ControlError(.busy, held)
+      }
       options.say("Deleted \(Self.text(report)).")
     }
 
@@ -184,9 +191,15 @@ extension AccountCommand {
 
     static func line(_ report: QuotaReport) -> String {
       let used = "\(Terminal.size(report.used)) used"
-      guard let quota = report.quota, let left = report.left else { return "Quota none, \(used)" }
+      var asOf = ""
+      if !report.isCurrent {
+        asOf = report.asOf.map { ", as of \($0)" } ?? ", as far as this device knows"
+      }
+      guard let quota = report.quota, let left = report.left else {
+        return "Quota none, \(used)\(asOf)"
+      }
       let over = report.used > quota ? ", \(Terminal.size(report.used - quota)) over" : ""
-      return "Quota \(Terminal.size(quota)), \(used), \(Terminal.size(left)) left\(over)"
+      return "Quota \(Terminal.size(quota)), \(used), \(Terminal.size(left)) left\(over)\(asOf)"
     }
   }
 }

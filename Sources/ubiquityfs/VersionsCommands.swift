@@ -21,7 +21,7 @@ struct VersionsCommand: ParsableCommand {
     func run() throws {
       let item = try ItemLocator.locate(RawArguments.path(path))
       let report = try options.connect().call(
-        Methods.ListVersions.self, ItemRequest(item: item))
+        Methods.ListVersions.self, ItemRequest(item: item, isShown: true))
       if options.json { return try Terminal.printJSON(report) }
       Terminal.line(
         Terminal.table(
@@ -60,20 +60,28 @@ struct VersionsCommand: ParsableCommand {
       abstract: "Settle a conflict.",
       discussion: """
         The current version stays unless --keep leaves it out. Kept versions that are not current \
-        become files beside it.
+        become files beside it. The others go to the trash (`ubiquityfs trash`).
+
+        If the file has versions that the last `versions list` did not show, nothing is done and the \
+        exit status is 5. --current says which version may be replaced.
         """)
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
     @Option(
       parsing: .upToNextOption,
       help: ArgumentHelp("Versions to keep, as `versions list` names them.", valueName: "version"))
     var keep: [String]
+    @Option(
+      help: ArgumentHelp(
+        "The current version that you mean; the one that `versions list` showed last.",
+        valueName: "version"))
+    var current: String?
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
       guard !keep.isEmpty else { throw ControlError(.usage, "--keep names no version") }
       let item = try ItemLocator.locate(RawArguments.path(path))
       let answer = try options.connect().call(
-        Methods.ResolveVersions.self, ResolveRequest(item: item, keep: keep))
+        Methods.ResolveVersions.self, ResolveRequest(item: item, keep: keep, current: current))
       if options.json { return try Terminal.printJSON(answer) }
       options.say("Resolved.")
     }
@@ -81,7 +89,7 @@ struct VersionsCommand: ParsableCommand {
 
   struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Drop conflict versions, on every device.",
+      abstract: "Drop conflict versions, on every device; they go to the trash.",
       discussion: "Those that are not named stay; the conflict ends with the last of them.")
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
     @Argument(help: "As `versions list` names them; not the current one.") var versions: [String]

@@ -8,15 +8,18 @@ import Testing
 @Suite struct DownloadGateTests {
   private static let hour: UInt64 = 3_600_000_000_000
 
-  /// A child that sleeps until `body` is through.
+  /// To be freed by the caller.
+  private static func strings(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
+    texts.map { strdup($0) } + [nil]
+  }
+
+  /// A child that sleeps until `body` is through. With `isComplete` its `execve` is over before
+  /// `body` begins: `posix_spawn` returns earlier than that.
   private func withChild<Value: Sendable>(
-    _ environment: [String] = [], _ body: (Int32) async throws -> Value
+    _ environment: [String] = [], isComplete: Bool = true, _ body: (Int32) async throws -> Value
   ) async throws -> Value {
-    func strings(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
-      texts.map { strdup($0) } + [nil]
-    }
-    let arguments = strings(["sleep", "1000"])
-    let variables = strings(["PATH=/usr/bin:/bin"] + environment)
+    let arguments = Self.strings(["sleep", "1000"])
+    let variables = Self.strings(["PATH=/usr/bin:/bin"] + environment)
     defer { for text in arguments + variables { free(text) } }
     var child: pid_t = 0
     let code = posix_spawnp(&child, "sleep", nil, nil, arguments, variables)
@@ -27,7 +30,67 @@ import Testing
       var status: Int32 = 0
       waitpid(process, &status, 0)
     }
+    if isComplete { try await waitUntil { Processes.environment(of: process, "PATH").isText } }
     return try await body(process)
+  }
+
+  private func waitUntil(_ condition: () -> Bool) async throws {
+    let deadline = monotonicNanoseconds() + 60_000_000_000
+    while !condition() {
+      try #require(monotonicNanoseconds() < deadline)
+      try await Task.sleep(for: .milliseconds(1))
+    }
+  }
+
+  @Test("the answer for a program that is being started is not kept")
+  func startingProgram() async throws {
+    // `posix_spawn` returns while the kernel still builds the program, so some of these are early.
+    for _ in 0..<200 {
+      try await withChild(["UBIQUITYFS_DOWNLOAD=deny"], isComplete: false) { child in
+        let gate = DownloadGate(patience: Self.hour, keeping: Self.hour)
+        _ = await gate.permission(ofThread: child)
+        try await waitUntil { Processes.environment(of: child, "PATH").isText }
+        #expect(await gate.permission(ofThread: child).refusal(of: .read) == .notPermitted)
+      }
+    }
+  }
+
+  @Test("a program that replaces itself by the same program is asked again")
+  func sameProgramAgain() async throws {
+    let script = "read line; UBIQUITYFS_DOWNLOAD=deny exec /bin/sh -c 'read line'"
+    let (shell, input) = try spawnShell(script)
+    defer {
+      close(input)
+      kill(shell, SIGKILL)
+      var status: Int32 = 0
+      waitpid(shell, &status, 0)
+    }
+    try await waitUntil { Processes.environment(of: shell, "PATH").isText }
+    let gate = DownloadGate(patience: Self.hour, keeping: Self.hour)
+    #expect(await gate.permission(ofThread: shell).access == .allow)
+    let before = Processes.executable(of: shell)
+    #expect(write(input, "\n", 1) == 1)
+    try await waitUntil { Processes.environment(of: shell, "UBIQUITYFS_DOWNLOAD").isText }
+    #expect(Processes.executable(of: shell) == before)
+    #expect(await gate.permission(ofThread: shell).refusal(of: .read) == .notPermitted)
+  }
+
+  /// A shell and the descriptor that it reads its lines from.
+  private func spawnShell(_ script: String) throws -> (process: Int32, input: Int32) {
+    var ends: [Int32] = [0, 0]
+    try #require(pipe(&ends) == 0)
+    defer { close(ends[0]) }
+    _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_adddup2(&actions, ends[0], 0)
+    let arguments = Self.strings(["sh", "-c", script])
+    let variables = Self.strings(["PATH=/usr/bin:/bin"])
+    defer { for text in arguments + variables { free(text) } }
+    var child: pid_t = 0
+    try #require(posix_spawn(&child, "/bin/sh", &actions, nil, arguments, variables) == 0)
+    return (child, ends[1])
   }
 
   @Test func withoutRulesEverythingMayBeAndIsKnown() async throws {
@@ -79,8 +142,19 @@ import Testing
       #expect(permission.refusal(of: .read) == .resourceTemporarilyUnavailable)
       #expect(permission.rule == "run --no-download")
       // A thread is its process's.
-      let thread = try Files.names(in: "/proc/self/task").compactMap { Int32($0) }.max()
-      let ofThread = await gate.permission(ofThread: try #require(thread))
+      let number = Lock<Int32?>(nil)
+      let isKnown = Gate()
+      let mayEnd = Gate()
+      _ = startThread {
+        let name = Files.linkTarget("/proc/thread-self")?.split(separator: "/").last
+        number.withLock { $0 = name.flatMap { Int32($0) } }
+        isKnown.open()
+        mayEnd.wait()
+      }
+      defer { mayEnd.open() }
+      isKnown.wait()
+      let thread = try #require(number.withLock { $0 })
+      let ofThread = await gate.permission(ofThread: thread)
       #expect(ofThread.refusal(of: .read) == .resourceTemporarilyUnavailable)
       // The more careful one stays.
       gate.register(own, .rangeOnly)
@@ -165,5 +239,11 @@ import Testing
     #expect(refused.refuse() && !refused.refuse())
     refused.cancel()
     #expect(told.withLock { $0 } == 1)
+  }
+}
+
+extension Processes.EnvironmentValue {
+  fileprivate var isText: Bool {
+    if case .text = self { true } else { false }
   }
 }

@@ -2,6 +2,7 @@ import ControlProtocol
 import Coordination
 import Daemon
 import Foundation
+import Glibc
 import Model
 import Platform
 import Testing
@@ -77,6 +78,41 @@ import Testing
         }
       }
       try await group.waitForAll()
+    }
+  }
+
+  @Test("noting thousands of reasons does not wait for the disk")
+  func notingDoesNotWait() async throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/downloads.log"
+    // Opening it for writing waits until somebody reads.
+    #expect(mkfifo(path, 0o600) == 0)
+    let log = DownloadLog(path: path)
+    let isDone = Lock(false)
+    _ = startThread {
+      for number in 0..<40_000 {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        withUnsafeBytes(of: UInt64(number)) { bytes.replaceSubrange(0..<8, with: $0) }
+        guard let container = try? ContainerID("iCloud.a.b"), let item = ItemID(bytes: bytes) else {
+          return
+        }
+        let reason = DownloadLog.Reason(
+          container: container, item: item, cause: DownloadCause(.read), isDenied: false)
+        log.note(reason, bytes: 1) { PathBytes("/m/file") }
+      }
+      isDone.withLock { $0 = true }
+    }
+    let deadline = ContinuousClock.now + .seconds(20)
+    while !isDone.withLock({ $0 }), ContinuousClock.now < deadline {
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    #expect(isDone.withLock { $0 })
+    // Lets the writers go: what they write is read and forgotten until the log closes its file.
+    _ = startThread {
+      let reader = open(path, O_RDONLY)
+      var buffer = [UInt8](repeating: 0, count: 1 << 16)
+      while read(reader, &buffer, buffer.count) > 0 {}
+      close(reader)
     }
   }
 

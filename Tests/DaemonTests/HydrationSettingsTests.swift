@@ -1,6 +1,7 @@
 import ControlProtocol
 import Coordination
 import Daemon
+import SyncEngine
 import SystemPackage
 import Testing
 
@@ -44,7 +45,17 @@ import Testing
     #expect(try parse("hydration: {defaults: false}").allRules.isEmpty)
   }
 
+  @Test("the wait for content that is not uploaded, and its error, are configured")
+  func unsentContent() throws {
+    #expect(try parse("").unsent == UnsentContent(wait: .seconds(60), error: .timedOut))
+    let settings = try parse("hydration: {unsent: {wait: 2.5, error: EIO}}")
+    #expect(settings.unsent == UnsentContent(wait: .milliseconds(2500), error: .ioError))
+  }
+
   @Test(arguments: [
+    ("hydration: {unsent: {wait: -1}}", "no number of seconds"),
+    ("hydration: {unsent: {error: EPERM}}", "neither ETIMEDOUT nor EIO"),
+    ("hydration: {unsent: {limit: 1}}", "unknown key `hydration.unsent.limit`"),
     ("hydration: 1", "has no keys"),
     ("hydration: {rule: []}", "unknown key `hydration.rule`"),
     ("hydration: {defaults: perhaps}", "neither true nor false"),

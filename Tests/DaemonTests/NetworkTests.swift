@@ -22,12 +22,7 @@ import Testing
     #expect(RateChoice(text) == nil)
   }
 
-  @Test func ratesAreSaid() {
-    #expect(ByteRate(bytes: 2_000_000).description == "2MB/s")
-    #expect(ByteRate(bytes: 1_550_000).description == "1.6MB/s")
-    #expect(ByteRate(bytes: 1_000).description == "1KB/s")
-    #expect(RateChoice("off") == .off)
-  }
+  @Test("off is no limit") func offIsNoLimit() { #expect(RateChoice("off") == .off) }
 
   private func weather(_ scratch: Scratch, _ text: String = "") throws -> NetworkWeather {
     let configuration = try Configuration.parse(text, path: "config.yaml", home: nil)
@@ -154,6 +149,45 @@ import Testing
     try Files.replace(
       leases + "/7", with: Array("ADDRESS=1.2.3.4\nVENDOR_SPECIFIC=\(sign)\n".utf8))
     #expect(MeteredNetwork(root: scratch.path + "/root").reason()?.contains("telephone") == true)
+  }
+
+  @Test("asking whether the network is metered does not wait for files")
+  func askingReadsNoFile() async throws {
+    let scratch = try Scratch()
+    try root(scratch, "eth0", uevent: "INTERFACE=eth0\n")
+    let configuration = try Configuration.parse("", path: "config.yaml", home: nil)
+    let weather = NetworkWeather(
+      try StateDirectory.prepare(scratch.path + "/state"), configuration.network,
+      network: MeteredNetwork(root: scratch.path + "/root"), lookLasts: 0)
+    let told = Lock<[Bool]>([])
+    weather.start(
+      networkChanged: { _ in }, metered: { value in told.withLock { $0.append(value) } })
+    defer { weather.stop() }
+    // A file that nobody answers: whoever reads it waits until somebody opens it for writing.
+    let route = scratch.path + "/root/proc/net/route"
+    try Files.remove(route)
+    #expect(mkfifo(route, 0o600) == 0)
+    let isAnswered = Lock(false)
+    _ = startThread {
+      for _ in 0..<1000 { _ = weather.isMetered }
+      isAnswered.withLock { $0 = true }
+    }
+    let deadline = ContinuousClock.now + .seconds(60)
+    while !isAnswered.withLock({ $0 }), ContinuousClock.now < deadline {
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    #expect(isAnswered.withLock { $0 })
+    // Who waits on the old file goes on when its only writer is gone, and a later look finds the
+    // new one.
+    let writer = open(route, O_RDWR | O_NONBLOCK)
+    try Files.remove(route)
+    try root(scratch, "wwan0", uevent: "DEVTYPE=wwan\n")
+    close(writer)
+    let end = ContinuousClock.now + .seconds(60)
+    while !weather.isMetered, ContinuousClock.now < end {
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    #expect(weather.isMetered && told.withLock { $0 } == [true])
   }
 
   @Test func changesOfMoneyAreToldOnce() throws {

@@ -1,5 +1,6 @@
 import ControlProtocol
 import DaemonClient
+import Glibc
 import Platform
 import Testing
 
@@ -67,5 +68,69 @@ import Testing
         #expect(error.status == .notFound)
       }
     }
+  }
+}
+
+/// What a killed daemon leaves behind.
+@Suite struct ServedMountsTests {
+  private static func daemon() throws -> Processes.Start {
+    try #require(Processes.start(of: getpid()))
+  }
+
+  @Test("the list of served mounts is read as it was written")
+  func roundTrip() throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/mounts.served"
+    #expect(ServedMounts.read(path) == nil)
+    let served = ServedMounts(
+      daemon: try Self.daemon(),
+      mounts: [
+        .init(device: "0:50", mountpoint: "/home/me/My Notes"),
+        .init(device: "0:51", mountpoint: "/a\nb\tc\\d/grün"),
+      ])
+    try served.write(path)
+    #expect(ServedMounts.read(path) == served)
+    try Files.replace(path, with: Array("nonsense".utf8))
+    #expect(ServedMounts.read(path) == nil)
+  }
+
+  @Test("nothing is aborted for a daemon that lives, or that is gone")
+  func nothingToFree() throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/" + ServedMounts.fileName
+    let own = try Self.daemon()
+    #expect(!Processes.isEnding(own))
+    try ServedMounts(daemon: own, mounts: []).write(path)
+    #expect(ServedMounts.release(state: scratch.path) == .free)
+    let other = Processes.Start(number: own.number, ticks: own.ticks + 1)
+    try ServedMounts(daemon: other, mounts: []).write(path)
+    #expect(ServedMounts.release(state: scratch.path) == .free)
+  }
+
+  @Test("a zombie without other threads counts as ended")
+  func zombie() async throws {
+    var child: pid_t = 0
+    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
+    defer { free(arguments[0]) }
+    try #require(posix_spawnp(&child, "true", nil, nil, &arguments, environ) == 0)
+    defer {
+      var status: Int32 = 0
+      waitpid(child, &status, 0)
+    }
+    let start = try #require(Processes.start(of: child))
+    let deadline = monotonicNanoseconds() + 60_000_000_000
+    while Files.smallText("/proc/\(child)/status")?.contains("zombie") != true {
+      try #require(monotonicNanoseconds() < deadline)
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    #expect(!Processes.isEnding(start))
+  }
+
+  @Test("a call that gets no answer is given up")
+  func boundedCall() {
+    let gate = Gate()
+    #expect(BoundedCall.run(milliseconds: 20) { gate.wait() } == nil)
+    gate.open()
+    #expect(BoundedCall.run(milliseconds: 60_000) { 7 } == 7)
   }
 }

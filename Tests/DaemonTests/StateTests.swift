@@ -1,6 +1,7 @@
 import ControlProtocol
 import Daemon
 import Glibc
+import Model
 import Platform
 import Testing
 
@@ -55,6 +56,55 @@ import Testing
     try state.setOffline(false)
     try state.setOffline(false)
     #expect(!state.isOffline)
+  }
+
+  /// The environment that an account keeps after further sign-ins from these.
+  private func kept(_ stored: [String: String]?, _ given: [String: String]...) -> [String: String]?
+  {
+    var account = StoredAccount(
+      backend: "s3://bucket", secret: "s", format: "00", environment: stored)
+    for environment in given {
+      let before = account.environment
+      let isChanged = account.take(environment)
+      #expect(isChanged == (account.environment != before))
+    }
+    return account.environment
+  }
+
+  @Test("a further sign-in with a proxy alone keeps the access keys")
+  func proxyKeepsKeys() {
+    let keys = ["AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key"]
+    let stored = keys.merging(["http_proxy": "http://old", "NO_PROXY": "a"]) { $1 }
+    let proxy = ["https_proxy": "http://new"]
+    let both = keys.merging(proxy) { $1 }
+    #expect(kept(stored, proxy) == both)
+    #expect(kept(stored, proxy, proxy, [:]) == both)
+    // Half a pair of keys is none.
+    #expect(kept(both, ["AWS_ACCESS_KEY_ID": "other"]) == both)
+    #expect(
+      kept(both, ["AWS_PROFILE": "work", "AWS_REGION": "eu-1"])
+        == ["AWS_PROFILE": "work", "AWS_REGION": "eu-1", "https_proxy": "http://new"])
+  }
+
+  @Test("a further sign-in with access keys stores them where none were stored")
+  func keysAreAdded() {
+    let keys = ["AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key"]
+    let new = ["AWS_ACCESS_KEY_ID": "id 2", "AWS_SECRET_ACCESS_KEY": "key 2"]
+    #expect(kept(nil, keys) == keys)
+    #expect(kept(nil, keys, new) == new)
+  }
+
+  @Test("the account's figures are as of the time when the backend gave them")
+  func figuresHaveATime() throws {
+    let scratch = try Scratch()
+    let keeper = QuotaKeeper(path: scratch.path + "/quota.json", account: "a")
+    #expect(keeper.asOf == nil)
+    keeper.note(AccountQuota(limit: 5, time: Timestamp(nanoseconds: 1), device: .random()))
+    #expect(keeper.asOf == nil)
+    keeper.note([], [], at: Timestamp(nanoseconds: 7))
+    #expect(keeper.asOf == Timestamp(nanoseconds: 7))
+    let later = QuotaKeeper(path: scratch.path + "/quota.json", account: "a")
+    #expect(later.asOf == Timestamp(nanoseconds: 7) && later.limit == 5)
   }
 
   @Test func theAccountIsKeptSecret() throws {

@@ -37,10 +37,9 @@ package struct DownloadPermission: Hashable, Sendable {
 /// Asked only when something is about to be downloaded, so nothing that is here pays for it. Any thread; its
 /// lock is a leaf. `docs/hydration.md` says what is looked at and in which order.
 package final class DownloadGate: Sendable {
-  /// What is known of a thread, as long as it is the same one that runs the same program.
+  /// The permission of a thread, valid as long as it runs the same image.
   private struct Known {
-    let start: Processes.Start
-    let executable: [UInt8]?
+    let image: Processes.Image
     let permission: DownloadPermission
     let time: UInt64
   }
@@ -92,28 +91,25 @@ package final class DownloadGate: Sendable {
     ofThread thread: Int32, orLater later: @escaping @Sendable (DownloadPermission) -> Void
   ) -> DownloadPermission? {
     guard thread > 0 else { return DownloadPermission(.allow) }
-    guard let start = Processes.start(of: thread) else {
+    guard let image = Processes.image(of: thread) else {
       // The kernel reads ahead for who has ended since: nobody waits for it.
       return Processes.isGone(thread) ? .nobody : DownloadPermission(.allow)
     }
-    let executable = Processes.executable(of: thread)
     let now = monotonicNanoseconds()
     let (known, round) = state.withLock { ($0.known[thread], $0.round) }
-    if let known, known.start == start, known.executable == executable,
-      now < known.time + keeping
-    {
-      return known.permission
-    }
+    if let known, known.image == image, now < known.time + keeping { return known.permission }
     let requester = Requester(
       process: Processes.process(ofThread: thread),
-      name: Processes.command(of: thread) ?? "?", executable: executable)
+      name: Processes.command(of: thread) ?? "?", executable: image.executable)
     let found = found(requester, thread)
     let keep: @Sendable (DownloadPermission) -> Void = { [self] permission in
+      // An `execve` in between: it is not known which of the two programs this is the permission
+      // of.
+      guard Processes.image(of: thread) == image else { return }
       state.withLock { state in
         guard state.round == round else { return }
         if state.known.count >= Self.mostKnown { state.known = [:] }
-        state.known[thread] = Known(
-          start: start, executable: executable, permission: permission, time: now)
+        state.known[thread] = Known(image: image, permission: permission, time: now)
       }
     }
     if case .deny = found.access {
@@ -147,7 +143,10 @@ package final class DownloadGate: Sendable {
     let runs = state.withLock { $0.runs }
     if !runs.isEmpty {
       var limit = DownloadAccess.allow
-      for ancestor in Processes.startedLineage(of: thread) {
+      let lineage = Processes.startedLineage(of: thread)
+      // It has ended since: nobody waits, and whether a run started it is not known any more.
+      if lineage.isEmpty, Processes.isGone(thread) { return .nobody }
+      for ancestor in lineage {
         if let access = runs[ancestor] { limit = limit.limited(by: access) }
       }
       if limit != .allow {
@@ -192,10 +191,18 @@ package final class DownloadGate: Sendable {
     }
     // On a thread of its own: one that is stuck must not keep the others waiting, nor may other work.
     _ = startThread {
-      guard let text = Processes.environment(of: thread, DownloadMark.variable),
-        let requester = found.requester
-      else { return answer(found, true) }
-      answer(Self.ofRun(DownloadMark.access(text), requester).limited(by: found), true)
+      guard let requester = found.requester else { return answer(found, true) }
+      func marked(_ value: Processes.EnvironmentValue) -> DownloadPermission {
+        guard case .text(let text) = value else { return found }
+        return Self.ofRun(DownloadMark.access(text), requester).limited(by: found)
+      }
+      let value = Processes.environment(of: thread, DownloadMark.variable)
+      guard value == .incomplete else { return answer(marked(value), true) }
+      // The kernel reads the program's file during `execve` and waits for this answer, so there is
+      // nothing to wait for. The mark is inherited, so the parent has it unless it set it itself.
+      let parent = Processes.lineage(of: thread, limit: 2).dropFirst().first
+      let inherited = parent.map { Processes.environment(of: $0, DownloadMark.variable) }
+      answer(marked(inherited ?? .absent), false)
     }
     DispatchQueue.global().asyncAfter(deadline: .now() + .nanoseconds(Int(patience))) {
       answer(found, false)

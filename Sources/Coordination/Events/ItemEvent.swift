@@ -16,6 +16,8 @@ package struct ItemEvent: Hashable, Sendable {
     case downloaded
     case versionGained
     case versionsResolved
+    /// The container was deleted on another device. What is local stays.
+    case containerDeleted
     /// The listener was too slow: what came next is not told, and everything is to be looked at anew.
     case overflow
     /// Something that `status` tells of it: a transfer, whether it is uploaded. For who wants that.

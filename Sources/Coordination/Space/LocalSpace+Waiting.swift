@@ -13,6 +13,16 @@ package final class SpaceReservation: Sendable {
 
   deinit { end() }
 
+  /// So many of the bytes are stored, and are counted as that.
+  package func spend(_ count: UInt64) {
+    let spent = bytes.withLock { bytes in
+      let spent = min(bytes, count)
+      bytes -= spent
+      return spent
+    }
+    if spent > 0 { space.state.withLock { $0.reserved &-= spent } }
+  }
+
   /// The bytes are stored, or will not be.
   package func end() {
     let bytes = bytes.withLock { bytes in
@@ -61,6 +71,19 @@ extension LocalSpace {
       ask(Request(bytes: 0) { _ in continuation.resume() })
     }
     return reservation
+  }
+
+  /// Room for what nobody waits for. Nil where something else would have to go for it.
+  func reserveFree(_ bytes: UInt64) -> SpaceReservation? {
+    let now = measured()
+    let isReserved = state.withLock { state in
+      if let now, !now.marks.fits(state.reserved &+ bytes, used: now.used, free: now.free) {
+        return false
+      }
+      state.reserved &+= bytes
+      return true
+    }
+    return isReserved ? SpaceReservation(self, bytes) : nil
   }
 
   /// False, without a completion, once it is stopped or where nothing could be given back.

@@ -219,7 +219,7 @@ package final class LocalSpace: Sendable {
   package func hasRoom(for bytes: UInt64) -> Bool {
     guard hasBudget, let now = measured() else { return true }
     let reserved = state.withLock { $0.reserved }
-    return now.marks.excess(used: now.used, free: now.free, coming: reserved &+ bytes) == 0
+    return now.marks.fits(reserved &+ bytes, used: now.used, free: now.free)
   }
 }
 

@@ -66,6 +66,13 @@ package struct SpaceMarks: Hashable, Sendable {
     return min(result, used)
   }
 
+  /// Whether so much more stays below the high mark.
+  package func fits(_ bytes: UInt64, used: UInt64, free: UInt64) -> Bool {
+    if let high, used &+ bytes > high { return false }
+    guard let minimumFree else { return true }
+    return free >= minimumFree &+ bytes
+  }
+
   /// By how much a limit is passed.
   package func overshoot(used: UInt64, free: UInt64, coming: UInt64 = 0) -> UInt64 {
     var result: UInt64 = 0

@@ -1,5 +1,6 @@
 package import ControlProtocol
 package import Coordination
+internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
 package import Model
@@ -42,6 +43,7 @@ package final class DownloadLog: Sendable {
   private struct State {
     var gathered: [Reason: Gathered] = [:]
     var isWatched = false
+    var isEmptying = false
   }
 
   private struct Place {
@@ -55,26 +57,39 @@ package final class DownloadLog: Sendable {
   private let file = Lock(Place())
   private static let quiet: UInt64 = 500_000_000
   private static let longest: UInt64 = 30_000_000_000
+  /// More are written at once; of so many more that the disk does not keep up, new ones are
+  /// dropped.
   private static let mostGathered = 4096
+  private static let mostKept = 4 * mostGathered
 
   package init(path: String, limit: UInt64 = 4 << 20) {
     self.path = path
     self.limit = limit
   }
 
-  /// `path` is asked for when the reason is new.
+  /// Never waits for the disk, since a program's read does this. `path` is asked for when the
+  /// reason is new.
   package func note(_ reason: Reason, bytes: UInt64, path: () -> PathBytes) {
     let now = monotonicNanoseconds()
     if add(reason, bytes, now) { return }
     let new = Gathered(
       path: path(), time: SystemClock().nanoseconds(), began: now, last: now)
-    let (isFull, mustWatch) = state.withLock { state in
-      if state.gathered[reason] == nil { state.gathered[reason] = new }
+    let (mustEmpty, mustWatch) = state.withLock { state in
+      if state.gathered[reason] == nil, state.gathered.count < Self.mostKept {
+        state.gathered[reason] = new
+      }
+      let mustEmpty = state.gathered.count > Self.mostGathered && !state.isEmptying
+      if mustEmpty { state.isEmptying = true }
       defer { state.isWatched = true }
-      return (state.gathered.count > Self.mostGathered, !state.isWatched)
+      return (mustEmpty, !state.isWatched)
     }
     _ = add(reason, bytes, now)
-    if isFull { write() }
+    if mustEmpty {
+      DispatchQueue.global().async {
+        self.write()
+        self.state.withLock { $0.isEmptying = false }
+      }
+    }
     if mustWatch { Task { await self.watch() } }
   }
 

@@ -1,7 +1,7 @@
 internal import Model
 
 /// Bytes in a second, as people write them: `2MB/s`, `500K`, `1.5MiB/s`. Sizes are those of `ByteSize`.
-package struct ByteRate: Equatable, Sendable, CustomStringConvertible {
+package struct ByteRate: Equatable, Sendable {
   package let bytes: UInt64
 
   package static let least: UInt64 = 1000
@@ -15,15 +15,6 @@ package struct ByteRate: Equatable, Sendable, CustomStringConvertible {
       Double(bytes) <= Self.most
     else { return nil }
     self.bytes = bytes
-  }
-
-  package var description: String {
-    let units: [(String, UInt64)] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000)]
-    for (name, unit) in units where bytes >= unit {
-      let tenths = (bytes * 10 + unit / 2) / unit
-      return tenths % 10 == 0 ? "\(tenths / 10)\(name)/s" : "\(tenths / 10).\(tenths % 10)\(name)/s"
-    }
-    return "\(bytes)B/s"
   }
 }
 
@@ -49,7 +40,7 @@ package enum RateChoice: Equatable, Sendable {
     }
   }
 
-  /// As it is stored: exact, which `description` of a rate is not.
+  /// As it is stored: exact.
   var stored: String { rate.map { "\($0)" } ?? "off" }
 
   package static let help =

@@ -1,5 +1,6 @@
 package import Backend
 package import ControlProtocol
+internal import Dispatch
 package import Platform
 internal import SystemPackage
 
@@ -11,7 +12,10 @@ package final class NetworkWeather: Sendable {
     var choices: StoredChoices
     /// Why the network costs money, when it was last looked at.
     var found: String?
+    /// Nil: it is to be looked at again.
     var looked: UInt64?
+    var hasLooked = false
+    var isLooking = false
     var told = false
   }
 
@@ -31,13 +35,14 @@ package final class NetworkWeather: Sendable {
   private let meteredChanged = Lock<(@Sendable (Bool) -> Void)?>(nil)
 
   /// Networks change without the kernel telling: a telephone may say so late.
-  private static let lookLasts: UInt64 = 30 * 1_000_000_000
+  private let lookLasts: UInt64
 
   package init(
     _ directory: StateDirectory, _ configured: NetworkConfiguration,
-    network: MeteredNetwork = MeteredNetwork()
+    network: MeteredNetwork = MeteredNetwork(), lookLasts: UInt64 = 30_000_000_000
   ) {
     self.directory = directory
+    self.lookLasts = lookLasts
     self.configured = configured
     self.network = network
     let choices = directory.networkChoices
@@ -54,10 +59,10 @@ package final class NetworkWeather: Sendable {
   ) {
     guard watcher.withLock({ $0 == nil }) else { return }
     meteredChanged.withLock { $0 = metered }
-    _ = isMetered
+    _ = meteredReason
     let changes = NetworkChanges { [weak self] change in
       self?.state.withLock { $0.looked = nil }
-      _ = self?.isMetered
+      _ = self?.meteredReason
       networkChanged(change)
     }
     watcher.withLock { $0 = changes }
@@ -114,12 +119,32 @@ package final class NetworkWeather: Sendable {
   package func setMetered(_ mode: MeteredMode) throws(ControlError) {
     try change { $0.metered = mode.rawValue }
     state.withLock { $0.looked = nil }
-    _ = isMetered
+    _ = meteredReason
   }
 
-  package var isMetered: Bool { meteredReason != nil }
+  /// For any thread: once the network was looked at, which `start` does, this reads no file. A look
+  /// that
+  /// is due runs on another thread, and the answer is that of the last one until then.
+  package var isMetered: Bool {
+    guard mode == .auto else { return meteredReason != nil }
+    let now = monotonicNanoseconds()
+    let (isKnown, reason, isDue) = state.withLock { state in
+      let isFresh = state.looked.map { now < $0 + lookLasts } ?? false
+      let isDue = state.hasLooked && !isFresh && !state.isLooking
+      if isDue { state.isLooking = true }
+      return (state.hasLooked, state.found, isDue)
+    }
+    guard isKnown else { return meteredReason != nil }
+    if isDue {
+      DispatchQueue.global().async {
+        _ = self.meteredReason
+        self.state.withLock { $0.isLooking = false }
+      }
+    }
+    return reason != nil
+  }
 
-  /// Why bytes cost money; nil: they do not.
+  /// Why bytes cost money; nil: they do not. May read files.
   package var meteredReason: String? {
     let reason: String?
     switch mode {
@@ -139,7 +164,7 @@ package final class NetworkWeather: Sendable {
   private func found() -> String? {
     let now = monotonicNanoseconds()
     let known: String?? = state.withLock { state in
-      guard let looked = state.looked, now < looked + Self.lookLasts else { return .none }
+      guard let looked = state.looked, now < looked + lookLasts else { return .none }
       return .some(state.found)
     }
     if let known { return known }
@@ -147,6 +172,7 @@ package final class NetworkWeather: Sendable {
     state.withLock { state in
       state.found = reason
       state.looked = now
+      state.hasLooked = true
     }
     return reason
   }

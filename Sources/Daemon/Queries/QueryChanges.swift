@@ -67,7 +67,7 @@ struct QueryChanges: Sendable {
     let place = QueryPlace(event.path)
     switch event.kind {
     case .overflow: break
-    case .container: part.isWhole = true
+    case .container, .containerDeleted: part.isWhole = true
     case .statusBelow, .attributes:
       // A mark may have made it a package, or none.
       part.trees.insert(place)

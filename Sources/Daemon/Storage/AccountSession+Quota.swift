@@ -40,8 +40,9 @@ extension AccountSession {
   /// Asks what containers take that are not open here. Gives all that the account has.
   @discardableResult
   package func readUsage() async throws(RemoteError) -> [ContainerID] {
+    let time = Timestamp(nanoseconds: SystemClock().nanoseconds())
     let containers = try await account.incarnations()
-    quota.note(containers, try await devices())
+    quota.note(containers, try await devices(), at: time)
     return containers.map(\.id)
   }
 

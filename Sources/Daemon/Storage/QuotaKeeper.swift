@@ -16,9 +16,9 @@ package final class QuotaKeeper: Sendable {
     /// The identity of the account.
     var account: String
     var limit: UInt64?
-    var time: Int64 = 0
-    var device = ""
     var figures: [Figure] = []
+    /// When the backend last gave the figures, in nanoseconds since 1970.
+    var asOf: Int64?
   }
 
   private struct State {
@@ -59,14 +59,17 @@ package final class QuotaKeeper: Sendable {
     }
   }
 
+  /// When the figures were last read from the backend; nil: never.
+  package var asOf: Timestamp? {
+    state.withLock { $0.stored.asOf.map { Timestamp(nanoseconds: $0) } }
+  }
+
   /// As the backend has it; nil: none was ever set. Gives whether the limit is another than before.
   @discardableResult
   package func note(_ quota: AccountQuota?) -> Bool {
     let isOther = change { state in
       let before = state.stored.limit
       state.stored.limit = quota?.limit
-      state.stored.time = quota?.time.nanoseconds ?? 0
-      state.stored.device = quota?.device.description ?? ""
       return before != quota?.limit
     }
     allotment.set(limit: quota?.limit)
@@ -75,7 +78,8 @@ package final class QuotaKeeper: Sendable {
 
   /// All containers of the account, and what its devices tell of them.
   package func note(
-    _ containers: [(id: ContainerID, incarnation: IncarnationID)], _ devices: [DeviceRecord]
+    _ containers: [(id: ContainerID, incarnation: IncarnationID)], _ devices: [DeviceRecord],
+    at time: Timestamp
   ) {
     var newest: [IncarnationID: ContainerUsage] = [:]
     for usage in devices.flatMap(\.usage) {
@@ -86,6 +90,7 @@ package final class QuotaKeeper: Sendable {
       state.stored.figures = containers.compactMap { id, incarnation in
         newest[incarnation].map { Figure(container: id.description, bytes: $0.bytes) }
       }
+      state.stored.asOf = time.nanoseconds
     }
   }
 

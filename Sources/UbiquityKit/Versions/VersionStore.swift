@@ -19,6 +19,30 @@ struct VersionFacts: Sendable {
   let device: String?
   let modified: Date?
   let hasLocalContents: Bool
+  /// The version that was current when this was asked for; nil where the document is in no
+  /// container.
+  var currentThen: String?
+
+  /// Throws where another device's version has become current since: this program has not seen it.
+  func checkCurrent(at url: URL) throws(CocoaError) {
+    guard let currentThen, let item, document.standardizedFileURL == url.standardizedFileURL else {
+      return
+    }
+    let listed = try ItemCalls.call(
+      Methods.ListVersions.self, ItemRequest(item: item), .reading, at: document
+    ).versions
+    guard let now = listed.first(where: \.isCurrent), now.id != currentThen else { return }
+    let own = try ItemCalls.call(
+      Methods.AccountStatus.self, Nothing(), .reading, at: document
+    ).device
+    // What was saved here since is this device's own.
+    guard now.device != own else { return }
+    throw UbiquityErrors.cocoa(
+      .fileLocking,
+      "\(document.lastPathComponent) has another current version now, saved by \(now.device); "
+        + "look at its versions again",
+      at: document)
+  }
 
   func mark(resolved: Bool) throws(CocoaError) {
     guard let item else { return }
@@ -69,7 +93,8 @@ struct VersionStore {
     let listed = try ItemCalls.call(
       Methods.ListVersions.self, ItemRequest(item: item), .reading, at: url
     ).versions
-    others = listed.filter { !$0.isCurrent }.map { Self.facts($0, item, url) }
+    let currentNow = listed.first { $0.isCurrent }?.id
+    others = listed.filter { !$0.isCurrent }.map { Self.facts($0, item, url, currentNow) }
     // What was edited here and is not sent yet is nobody else's version so far.
     let state = try ItemState.of(url)
     let known = listed.first { $0.isCurrent && state?.isUploaded == true }
@@ -90,14 +115,14 @@ struct VersionStore {
       RemoveVersionsRequest(item: item, versions: others.map(\.identifier)), .writing, at: document)
   }
 
-  private static func facts(_ listed: ListedVersion, _ item: ItemReference, _ url: URL)
-    -> VersionFacts
-  {
+  private static func facts(
+    _ listed: ListedVersion, _ item: ItemReference, _ url: URL, _ current: String?
+  ) -> VersionFacts {
     VersionFacts(
       document: url, item: item, identifier: listed.id, url: place(of: listed.id, item),
       isCurrent: listed.isCurrent, isConflict: listed.isConflict, isResolved: listed.isResolved,
       device: listed.device, modified: date(listed.modified),
-      hasLocalContents: listed.hasLocalContents)
+      hasLocalContents: listed.hasLocalContents, currentThen: current)
   }
 
   /// `MOUNT/.ubiquity/versions/PATH/VERSION`.

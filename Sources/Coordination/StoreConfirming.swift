@@ -1,0 +1,52 @@
+package import Catalog
+package import SystemPackage
+
+/// Tells whether the store holds what this device read there. Local content may be dropped only on
+/// the strength of a look that was made a moment ago: a store can go back to an earlier state at
+/// any
+/// time. The sync engine does it, as with `ContentFetching`.
+package protocol StoreConfirming: Sendable {
+  /// Why nothing may be evicted now; nil: the store was looked at a moment ago and is sound. EAGAIN
+  /// means that `confirmStore` has to be called first.
+  var evictionRefusal: Errno? { get }
+
+  /// Looks at the store. Returns without waiting. `completion` is called exactly once, on any
+  /// thread,
+  /// with no lock held: nil, or why nothing may be evicted.
+  func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void)
+}
+
+extension ContainerCoordinator {
+  /// So often an eviction asks for a look at the store that has become old before it was used.
+  package static let confirmations = 5
+
+  /// EAGAIN: call `confirmStore`, then evict again. EBUSY: the store is not what this device knows,
+  /// so
+  /// content here may be the only copy. ENETDOWN: the store cannot be asked.
+  func requireConfirmedStore() throws(Errno) {
+    if let refusal = storeConfirmer?.evictionRefusal { throw refusal }
+  }
+
+  /// Never waits. Nil: content may be evicted for a moment from now on.
+  package func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void) {
+    guard let confirmer = storeConfirmer else { return completion(nil) }
+    confirmer.confirmStore(completion)
+  }
+
+  /// `confirmStore` for a task.
+  package func storeRefusal() async -> Errno? {
+    await withCheckedContinuation { done in confirmStore { done.resume(returning: $0) } }
+  }
+
+  /// `evict`, with a look at the store before it; for a task.
+  package func evictAfterLook(_ number: InodeNumber) async throws(Errno) {
+    for _ in 0..<Self.confirmations {
+      do throws(Errno) {
+        return try evict(number)
+      } catch .resourceTemporarilyUnavailable {
+        if let refusal = await storeRefusal() { throw refusal }
+      }
+    }
+    throw .resourceBusy
+  }
+}

@@ -1,0 +1,47 @@
+internal import Glibc
+package import Logging
+package import Platform
+internal import SystemPackage
+
+/// Sees to it that the mounts of this daemon can be freed if the daemon is killed: by the watchdog
+/// at
+/// once, and else by the next command, which finds them in the state directory.
+package final class MountGuard: ConnectionGuarding {
+  private let watchdog: ConnectionWatchdog
+  private let path: String
+  private let logger: Logger
+  private let mounts = Lock<[ServedMounts.Mount]>([])
+
+  package init(_ state: StateDirectory, _ watchdog: ConnectionWatchdog, _ logger: Logger) {
+    self.watchdog = watchdog
+    self.logger = logger
+    path = state.servedMounts
+  }
+
+  package func began(device: String, mountpoint: String) {
+    change { $0.append(ServedMounts.Mount(device: device, mountpoint: mountpoint)) }
+    guard !watchdog.add(device) else { return }
+    logger.notice(
+      """
+      \(mountpoint) may hang if this daemon is killed: nothing could abort its connection. As root, run \
+      "mount -t fusectl none /sys/fs/fuse/connections".
+      """)
+  }
+
+  package func ended(device: String) {
+    watchdog.remove(device)
+    change { $0.removeAll { $0.device == device } }
+  }
+
+  private func change(_ body: (inout [ServedMounts.Mount]) -> Void) {
+    mounts.withLock { mounts in
+      body(&mounts)
+      guard let daemon = Processes.start(of: getpid()) else { return }
+      do throws(Errno) {
+        try ServedMounts(daemon: daemon, mounts: mounts).write(path)
+      } catch {
+        logger.warning("\(path) cannot be written: \(error)")
+      }
+    }
+  }
+}

@@ -1,0 +1,55 @@
+internal import ControlProtocol
+internal import Logging
+internal import Model
+internal import Platform
+
+/// What this device keeps of containers that the account no longer has, for clients.
+extension DaemonService {
+  func addSetAsideMethods(_ table: inout MethodTable) {
+    table.add(Methods.ListSetAside.self) { _, _ throws(ControlError) in
+      SetAsideReport(entries: try self.setAside.list())
+    }
+    table.add(Methods.RestoreSetAside.self) { request, _ throws(ControlError) in
+      try self.restoreSetAside(request)
+    }
+    table.add(Methods.RemoveSetAside.self) { request, _ throws(ControlError) in
+      try self.setAside.remove(request.id)
+      self.logger.notice("removed \(request.id), which was set aside, by request")
+      return Nothing()
+    }
+    table.add(Methods.AddSetAside.self) { request, _ throws(ControlError) in
+      try self.addSetAside(request)
+    }
+  }
+
+  private var setAside: SetAsideContainers { SetAsideContainers(state, logger: logger) }
+
+  private func restoreSetAside(_ request: SetAsideRequest) throws(ControlError) -> RestoredSetAside
+  {
+    guard let bytes = request.directory?.bytes,
+      let directory = String(validating: bytes, as: UTF8.self),
+      Configuration.absolute(directory) == directory, !directory.utf8.contains(0)
+    else { throw ControlError(.usage, "a directory is an absolute path in UTF-8") }
+    let result = try setAside.restore(request.id, to: directory)
+    logger.notice("restored \(result.files) files of \(request.id) to \(directory)")
+    return result
+  }
+
+  private func addSetAside(_ request: ContainerRequest) throws(ControlError) -> SetAsideEntry {
+    let id = try containerID(request.id)
+    let session = try requireAccount()
+    return try turn.withLock { _ throws(ControlError) in
+      try checkIsCurrent(session)
+      if let mountpoint = session.session(id)?.mountpoint {
+        throw ControlError(.busy, "\(id) is mounted at \(mountpoint); unmount it first")
+      }
+      guard let name = try session.setAside(id, reason: "the user asked for it") else {
+        throw ControlError(.notFound, "nothing of \(id) is on this device")
+      }
+      guard let entry = try setAside.list().first(where: { $0.id == name }) else {
+        throw ControlError(.failed, "\(name) was set aside and is gone")
+      }
+      return entry
+    }
+  }
+}

@@ -1,0 +1,106 @@
+internal import ArgumentParser
+internal import ControlProtocol
+internal import Daemon
+internal import DaemonClient
+
+extension ContainerCommand {
+  struct SetAside: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "set-aside",
+      abstract: "What this device keeps of containers that were deleted on another device.",
+      discussion: """
+        When a container was deleted on another device, this device keeps what it has of it: with the next mount of \
+        that name, its files are set aside, among them changes that were not uploaded. They stay until \
+        `container set-aside remove`.
+        """,
+      subcommands: [List.self, Restore.self, Remove.self, Add.self], defaultSubcommand: List.self)
+
+    @OptionGroup var options: GlobalOptions
+
+    struct List: ParsableCommand {
+      static let configuration = CommandConfiguration(abstract: "List what was set aside.")
+      @OptionGroup var options: GlobalOptions
+
+      func run() throws {
+        let report = try options.connect().call(Methods.ListSetAside.self, Nothing())
+        if options.json { return try Terminal.printJSON(report) }
+        guard !report.entries.isEmpty else { return }
+        Terminal.line(
+          Terminal.table(
+            report.entries.map { entry in
+              [
+                entry.id, entry.time ?? "-",
+                entry.error ?? "\(entry.files) files, \(Terminal.size(entry.bytes))",
+                "\(entry.placeholders) without content", "\(entry.pendingUploads) not uploaded",
+                entry.reason ?? "",
+              ]
+            }))
+      }
+    }
+
+    struct Restore: ParsableCommand {
+      static let configuration = CommandConfiguration(
+        abstract: "Copy what was set aside into a directory.",
+        discussion: """
+          Names, directories, links, modes, times and attributes come with the content. What was set aside stays. \
+          Files whose content was not on this device are listed.
+          """)
+      @Argument(help: "As `container set-aside list` has it.") var id: String
+      @Argument(
+        help: "A directory that does not exist or is empty; without it, one of that name here.",
+        completion: .directory)
+      var directory: String?
+      @OptionGroup var options: GlobalOptions
+
+      func run() throws {
+        let target = Configuration.absolute(directory ?? id)
+        let result = try options.connect().call(
+          Methods.RestoreSetAside.self, SetAsideRequest(id: id, directory: PathBytes(target)))
+        if options.json { return try Terminal.printJSON(result) }
+        for path in result.placeholders { Terminal.line("without content  \(path)") }
+        if result.unlisted > 0 { Terminal.line("and \(result.unlisted) more") }
+        options.say(
+          "Restored \(result.files) files (\(Terminal.size(result.bytes))) to \(result.directory).")
+      }
+    }
+
+    struct Remove: ParsableCommand {
+      static let configuration = CommandConfiguration(
+        abstract: "Remove what was set aside, for good.")
+      @Argument(help: "As `container set-aside list` has it.") var id: String
+      @Flag(help: "Yes, remove it.") var yes = false
+      @OptionGroup var options: GlobalOptions
+
+      func run() throws {
+        guard yes else {
+          throw ControlError(
+            .usage,
+            "this removes what is left of \(id) on this device, for good; add --yes to do it")
+        }
+        let answer = try options.connect().call(
+          Methods.RemoveSetAside.self, SetAsideRequest(id: id))
+        if options.json { return try Terminal.printJSON(answer) }
+        options.say("Removed \(id).")
+      }
+    }
+
+    struct Add: ParsableCommand {
+      static let configuration = CommandConfiguration(
+        abstract: "Set aside what this device has of a container.",
+        discussion: """
+          For a container that the backend no longer has, although nothing there says that it was deleted. Mounting it \
+          afterwards makes a new one.
+          """)
+      @Argument(help: "The container's name.") var id: String
+      @OptionGroup var options: GlobalOptions
+
+      func run() throws {
+        try ContainerCommand.checkName(id)
+        let entry = try options.connect().call(
+          Methods.AddSetAside.self, ContainerRequest(id: id))
+        if options.json { return try Terminal.printJSON(entry) }
+        options.say("Set aside as \(entry.id), in \(entry.directory).")
+      }
+    }
+  }
+}
