@@ -53,6 +53,25 @@ final class Cloud: @unchecked Sendable {
     tell(key)
   }
 
+  /// Takes objects away as if they had never been; gives them for `show`.
+  func hide(_ isHidden: (String) -> Bool) -> [String: Object] {
+    let hidden = objects.filter { isHidden($0.key) }
+    for key in hidden.keys.sorted() {
+      objects[key] = nil
+      names.remove(at: place(of: key))
+    }
+    return hidden
+  }
+
+  /// Brings them back, unless another object has the name now.
+  func show(_ hidden: [String: Object]) {
+    for (key, object) in hidden.sorted(by: { $0.key < $1.key }) where objects[key] == nil {
+      objects[key] = object
+      names.insert(key, at: place(of: key))
+      tell(key)
+    }
+  }
+
   /// The first name that does not come before `key`.
   private func place(of key: String) -> Int {
     var low = 0
@@ -81,6 +100,14 @@ final class Cloud: @unchecked Sendable {
       }
     }
     return result
+  }
+
+  /// All objects are those of an earlier moment.
+  func restore(_ copy: [String: Object]) {
+    let changed = Set(objects.keys).symmetricDifference(copy.keys)
+    objects = copy
+    names = copy.keys.sorted(by: keyPrecedes)
+    for key in changed.sorted() where key.contains("/log/") { tell(key) }
   }
 
   private func tell(_ key: String) {

@@ -41,6 +41,8 @@ final class DeviceLife: @unchecked Sendable {
   let store: FaultyStore
   let account: SimulatedAccount
   let offline = OfflineSwitch()
+  /// Inodes that programs have locked.
+  private let locks = Lock(FileLocks())
 
   static let container = try! ContainerID("iCloud.org.example.simulation")
 
@@ -75,6 +77,9 @@ final class DeviceLife: @unchecked Sendable {
     store = FaultyStore(
       world.cloud, scheduler, name: name, prefix: account.prefix, owner: owner, seed: world.seed,
       count: world.count)
+    store.bytesPerSecond = world.isNarrow ? 20_000 : nil
+    let locks = locks
+    coordinator.setLockReader { locks.withLock { $0 } }
     let (opened, secret) = (account.opened, account.secret)
     let incarnation = account.container.incarnation
     let offline = offline
@@ -92,6 +97,16 @@ final class DeviceLife: @unchecked Sendable {
         return try await account.createContainer(
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
       }, device: device, settings: settings, allotment: allotment, logger: logger)
+  }
+
+  func setLocked(_ number: InodeNumber, _ isLocked: Bool) {
+    locks.withLock { locks in
+      if isLocked {
+        locks.inodes.insert(number.rawValue)
+      } else {
+        locks.inodes.remove(number.rawValue)
+      }
+    }
   }
 
   /// What `fsck` finds.
@@ -121,11 +136,22 @@ final class DeviceLife: @unchecked Sendable {
     ((try? catalog.remote(inode.item)) ?? nil)?.conflicts ?? []
   }
 
-  /// The contents that conflict versions hold. That of a package is an archive of its directory: a file in
-  /// it is some of the chunks, one after another.
+  /// The contents that conflict versions hold.
   func keptInConflicts(of inode: Catalog.Inode) -> [Manifest] {
-    let manifests = conflicts(of: inode).compactMap(\.manifest)
-    guard inode.kind == .directory else { return manifests }
+    Self.manifests(conflicts(of: inode), isPackage: inode.kind == .directory)
+  }
+
+  /// All contents that a record names.
+  static func contents(of record: ItemRecord) -> [Manifest] {
+    manifests(record.contents, isPackage: record.kind == .directory)
+  }
+
+  /// The version of a package is an archive of its directory: a file in it is some of the chunks,
+  /// one
+  /// after another.
+  private static func manifests(_ versions: [ContentVersion], isPackage: Bool) -> [Manifest] {
+    let manifests = versions.compactMap(\.manifest)
+    guard isPackage else { return manifests }
     return manifests.flatMap { manifest in
       let chunks = manifest.chunks
       return chunks.indices.flatMap { start in

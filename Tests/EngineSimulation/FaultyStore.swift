@@ -13,6 +13,8 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
   private var random: SeededGenerator
   private var listeners: [(prefix: String, continuation: AsyncStream<Void>.Continuation)] = []
   var weather = Weather.fair
+  /// What a put takes for each second; nil: it is as fast as the weather.
+  var bytesPerSecond: Int64?
   /// How many are under way.
   private(set) var calls = 0
 
@@ -45,6 +47,12 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
   }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    if let bytesPerSecond, StoreKey.isPack(key) {
+      calls += 1
+      defer { calls -= 1 }
+      try? await Task.sleep(for: .seconds(Double(bytes.count) / Double(bytesPerSecond)))
+      if Task.isCancelled { throw .cancelled }
+    }
     let key = prefix + key
     return try await call("put \(bytes.count)", key) {
       let isFirst = cloud.putIfAbsent(key, bytes)

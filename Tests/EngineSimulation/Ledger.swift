@@ -11,7 +11,19 @@ final class Ledger {
   private(set) var acknowledged: [Manifest: String] = [:]
   /// A device that showed it wrote over it or removed it.
   private(set) var superseded: Set<Manifest> = []
+  /// Contents of files in the midst of a change that their program went on with.
+  private(set) var halfDone: Set<Manifest> = []
+  /// Contents of files that their programs kept open, and paused with.
+  private(set) var paused: Set<Manifest> = []
   private var unsent: Set<VersionID> = []
+  /// A device that showed it removed it, with its file or as a version: it goes to the trash if the
+  /// log ever had it.
+  private(set) var discarded: Set<Manifest> = []
+  private var unsentDiscarded: Set<VersionID> = []
+  /// Contents that a record of the log named and that could be read.
+  private(set) var logged: Set<Manifest> = []
+  /// Items that somebody brought back from the trash.
+  private(set) var restored: Set<ItemID> = []
   private var removed: Set<ItemID> = []
   private var losesAttributes = false
   /// All that attributes were ever given: a directory that is made on two devices at once becomes one
@@ -83,6 +95,10 @@ final class Ledger {
     if content != .empty { acknowledged[content] = device }
   }
 
+  func setHalfDone(_ content: Manifest) { halfDone.insert(content) }
+
+  func pause(_ content: Manifest) { paused.insert(content) }
+
   func supersede(_ content: Manifest) { superseded.insert(content) }
 
   /// One that was announced and not sent yet: whose bytes it has is known later.
@@ -90,9 +106,23 @@ final class Ledger {
     if let content = version.manifest { supersede(content) } else { unsent.insert(version.id) }
   }
 
-  /// A version turned out to be this content.
+  func discard(_ content: Manifest) { discarded.insert(content) }
+
+  func discard(_ version: ContentVersion) {
+    if let content = version.manifest {
+      discard(content)
+    } else {
+      unsentDiscarded.insert(version.id)
+    }
+  }
+
+  func restore(_ items: some Sequence<ItemID>) { restored.formUnion(items) }
+
+  /// The log names this content: a version turned out to be it.
   func learn(_ version: VersionID, _ content: Manifest) {
+    logged.insert(content)
     if unsent.contains(version) { supersede(content) }
+    if unsentDiscarded.contains(version) { discard(content) }
   }
 
   // MARK: Attributes

@@ -8,7 +8,9 @@ import SystemPackage
 ///
 /// - `SIMULATION_TRACE=1` tells a run step by step, `SIMULATION_TALLY=1` counts what was done.
 /// - `SIMULATION_TRACES=1` gives a number for each run that is the same when it goes the same way.
-/// - `SIMULATION_PACKAGES`, `SIMULATION_COMPACTS`, `SIMULATION_MANY`: 1 for every run, 0 for none; else seeds differ in it.
+/// - `SIMULATION_PACKAGES`, `SIMULATION_COMPACTS`, `SIMULATION_MANY`, `SIMULATION_FOREIGN`,
+///   `SIMULATION_DELETION`, `SIMULATION_ABSENCE`, `SIMULATION_ROLLBACK`, `SIMULATION_PLOTS`: 1 for
+///   every run, 0 for none; else seeds differ in it.
 /// - `SIMULATION_BUG=NAME` plants a bug; the first run that fails ends it.
 /// - `SIMULATION_TWICE=1` does every run twice: both have to go the same way.
 /// - `SIMULATION_JOBS=N`: so many runs at a time, else one for each processor.

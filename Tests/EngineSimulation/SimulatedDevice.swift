@@ -64,6 +64,8 @@ final class SimulatedDevice: @unchecked Sendable {
   private var allotment = Allotment()
   /// What the user does now; one thing at a time.
   var isWorking = false
+  /// A program keeps a file open.
+  var isHolding = false
   private var lives = 0
   private var isStopping = false
   /// The places where it can crash that are to be passed before it does; nil for never.
@@ -75,6 +77,8 @@ final class SimulatedDevice: @unchecked Sendable {
   /// of them may run any more, not even what frees them.
   private var dead: [DeviceLife] = []
   var random: SeededGenerator
+  /// For what only some runs have: the others go on as they did.
+  var ownRandom: SeededGenerator
 
   private static let day: Int64 = 86_400_000_000_000
 
@@ -84,6 +88,7 @@ final class SimulatedDevice: @unchecked Sendable {
     self.world = world
     name = "device \(index)"
     random = SeededGenerator(seed: world.seed, stream: 10 + UInt64(index))
+    ownRandom = SeededGenerator(seed: world.seed, stream: 500 + UInt64(index))
     id = .random(using: &random)
     clock = SkewedClock(world.scheduler, skew: Self.anySkew(&random))
     poll = Duration.seconds([60, 300, 900][random.number(0...2)])
@@ -139,6 +144,8 @@ final class SimulatedDevice: @unchecked Sendable {
       poll: poll, keepRemovedDays: keepRemovedDays,
       compaction: world.compacts ? .restless : .never)
     if world.takesFewForMany { settings.manyItems = .few }
+    if world.isNarrow { settings.longReplacement = 2_000 }
+    if world.keepsFilesOpen { settings.snapshotQuiet = .seconds(60) }
     allotment = Allotment(limit: quota)
     let allotment = allotment
     try world.scheduler.perform(owner) {
@@ -148,6 +155,7 @@ final class SimulatedDevice: @unchecked Sendable {
         allotment: allotment)
       self.life = life
       isWorking = false
+      isHolding = false
       isStopping = false
       for problem in try life.problems() { world.report("\(name) after its start: \(problem)") }
       Task { await life.sync.start() }

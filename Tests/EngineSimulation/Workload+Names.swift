@@ -81,9 +81,9 @@ extension SimulatedDevice {
     }
   }
 
-  private func remove(_ file: TreeItem, _ life: DeviceLife) throws {
+  func remove(_ file: TreeItem, _ life: DeviceLife) throws {
     if let inode = try life.catalog.lookup(file.name, in: file.parent) {
-      try supersede(inode, life)
+      try supersede(inode, life, isRemoved: true)
     }
     try life.fileSystem.remove(file.name.bytes, in: file.parent, directory: false)
   }

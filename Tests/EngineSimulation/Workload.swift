@@ -10,16 +10,25 @@ import SystemPackage
 /// device; while it takes, the engine works on.
 extension SimulatedDevice {
   /// Begins something at random, unless the user is still at the last thing.
-  func act() { act(.any(&random)) }
+  func act() {
+    if world.keepsFilesOpen, !isHolding, ownRandom.chance(8) { holdOpen() }
+    act(.any(&random))
+  }
 
   func act(_ action: Action) {
+    begin("\(action)") { life in try await self.perform(action, life) }
+  }
+
+  /// Begins a user's work, unless the last one goes on.
+  func begin(_ action: String, _ body: @escaping (DeviceLife) async throws -> Void) {
     guard isUp, !isWorking, let life else { return }
     isWorking = true
     world.countAct()
+    nonisolated(unsafe) let body = body
     world.scheduler.perform(life.owner) {
       Task {
         do {
-          try await perform(action, life)
+          try await body(life)
           world.count("\(action) done")
         } catch let error as Errno {
           world.scheduler.note("\(name) \(action): \(error)")
@@ -75,7 +84,7 @@ extension SimulatedDevice {
     let folders: [InodeNumber]
     let folder: InodeNumber
     let name: ItemName
-    let file: TreeItem?
+    var file: TreeItem?
     /// Anything but `Documents`.
     let item: TreeItem?
   }
@@ -98,7 +107,15 @@ extension SimulatedDevice {
   }
 
   private func perform(_ action: Action, _ life: DeviceLife) async throws {
-    let sight = try look(life)
+    var sight = try look(life)
+    if world.isNarrow, ownRandom.chance(40) {
+      let uploads = await life.sync.status().transfers.filter(\.isUpload).map(\.number)
+      try checkUp(life)
+      if let file = sight.files.first(where: { uploads.contains($0.inode.number) }) {
+        world.count("aimed at an upload")
+        sight.file = file
+      }
+    }
     let (name, folder) = (sight.name, sight.folder)
     world.scheduler.note(
       """
@@ -124,8 +141,8 @@ extension SimulatedDevice {
         name, in: folder,
         NewItem(kind: .symbolicLink, mode: 0o777, owner: 0, group: 0, target: target), life)
     case .attribute, .removeAttribute, .mode: try changeAttributes(action, sight.item, life)
-    case .evict: if let file = sight.file { try evict(file, life) }
-    case .evictTree: try life.coordinator.evict(folder)
+    case .evict: if let file = sight.file { try await evict(file, life) }
+    case .evictTree: try await life.coordinator.evictAfterLook(folder)
     case .read: if let file = sight.file { try await read(file.inode.number, life) }
     case .resolve:
       if let found = sight.items.first(where: { !life.conflicts(of: $0.inode).isEmpty }) {
@@ -170,15 +187,21 @@ extension SimulatedDevice {
     guard let kept = versions.randomElement(using: &random),
       let record = try life.catalog.remote(inode.item)
     else { return }
-    // Before: a crash in the midst of it may leave it done.
-    for version in [record.content].compactMap(\.self) + record.conflicts
-    where version.id != kept.id { account.ledger.supersede(version) }
-    if inode.kind == .directory { try supersedePackage(inode, life) }
+    try discard(record, except: kept.id, inode, life)
     do {
       try await life.sync.resolve(inode.number, keep: [kept.id])
     } catch {
       world.scheduler.note("\(name) resolve: \(error)")
     }
+  }
+
+  /// A conflict is about to be resolved. Before it is: a crash in the midst of it may leave it
+  /// done.
+  func discard(
+    _ record: ItemRecord, except kept: VersionID, _ inode: Catalog.Inode, _ life: DeviceLife
+  ) throws {
+    for version in record.contents where version.id != kept { account.ledger.discard(version) }
+    if inode.kind == .directory { try supersedePackage(inode, life) }
   }
 
   /// What is in it and in its versions; what is kept of that is not looked for either.
@@ -203,18 +226,23 @@ extension SimulatedDevice {
     }
   }
 
-  /// The user saw this and does away with it; with a file go the conflict versions that it showed.
-  func supersede(_ inode: Catalog.Inode, _ life: DeviceLife, alsoConflicts: Bool = true) throws {
+  /// The user saw this and does away with it. Another content or item takes its place, or it is
+  /// removed and
+  /// goes to the trash; with a file its conflict versions go there in any case.
+  func supersede(
+    _ inode: Catalog.Inode, _ life: DeviceLife, alsoConflicts: Bool = true, isRemoved: Bool = false
+  ) throws {
     guard inode.kind == .file else { return }
+    let ledger = account.ledger
     if let content = try life.shown(inode) {
       world.scheduler.note("\(name) does away with \(Ledger.name(of: content)) of \(inode.item)")
-      account.ledger.supersede(content)
+      if isRemoved { ledger.discard(content) } else { ledger.supersede(content) }
     }
     if let version = try life.catalog.shownContent(of: inode.number) {
-      account.ledger.supersede(version)
+      if isRemoved { ledger.discard(version) } else { ledger.supersede(version) }
     }
     guard alsoConflicts else { return }
-    for version in life.conflicts(of: inode) { account.ledger.supersede(version) }
+    for version in life.conflicts(of: inode) { ledger.discard(version) }
     account.ledger.removeAttributes(of: inode.item)
   }
 

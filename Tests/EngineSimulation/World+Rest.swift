@@ -6,7 +6,30 @@ import RemoteStore
 extension World {
   /// Faults end, all devices run; then nothing may differ any more.
   func settle() throws {
+    try endFaults()
+    for account in accounts where account.quota != nil { try checkQuota(account) }
+    for device in devices { device.liftQuota() }
+    guard problems.isEmpty else { return }
+    if rollsBack { recoverAll() }
+    try comeToRest()
+    if compacts, problems.isEmpty {
+      compacts = false
+      try restart()
+      try comeToRest()
+    }
+    if hidesContainers, !opensAccounts, problems.isEmpty {
+      hideContainers()
+      try comeToRest()
+    }
+    guard problems.isEmpty else { return }
+    for account in accounts { try check(account) }
+    if accounts.count > 1 { checkStranger() }
+  }
+
+  /// All devices are up, and their ways to the cloud without faults.
+  func endFaults() throws {
     scheduler.note("faults end")
+    isNarrow = false
     // Who is being stopped is waited for.
     _ = scheduler.run(within: 600 * Self.second) {
       devices.allSatisfy { $0.life == nil || $0.isUp }
@@ -16,27 +39,19 @@ extension World {
       if device.life == nil { try device.start() }
       guard let life = device.life else { return report("\(device.name) does not stop") }
       life.store.weather = .fair
+      life.store.bytesPerSecond = nil
       scheduler.perform(life.owner) { life.offline.set(offline: false) }
     }
-    guard scheduler.run(within: 1200 * Self.second, until: { devices.allSatisfy { !$0.isWorking } })
+    guard
+      scheduler.run(
+        within: 1200 * Self.second, until: { devices.allSatisfy { !$0.isWorking && !$0.isHolding } }
+      )
     else { return report("a user's work does not end") }
     // Calls that began in bad weather are as slow as it was.
     guard
       scheduler.run(
         within: 600 * Self.second, until: { devices.allSatisfy { $0.life?.store.calls == 0 } })
     else { return report("the store does not answer") }
-    for account in accounts where account.quota != nil { try checkQuota(account) }
-    for device in devices { device.liftQuota() }
-    guard problems.isEmpty else { return }
-    try comeToRest()
-    if compacts, problems.isEmpty {
-      compacts = false
-      try restart()
-      try comeToRest()
-    }
-    guard problems.isEmpty else { return }
-    for account in accounts { try check(account) }
-    if accounts.count > 1 { checkStranger() }
   }
 
   private func comeToRest() throws {
@@ -59,7 +74,7 @@ extension World {
     scheduler.run(for: Self.second)
   }
 
-  private func synchronize(_ device: SimulatedDevice) -> String? {
+  func synchronize(_ device: SimulatedDevice) -> String? {
     guard let life = device.life else { return "\(device.name) is down" }
     nonisolated(unsafe) var result: Result<Void, any Error>?
     scheduler.perform(life.owner) {
@@ -96,7 +111,8 @@ extension World {
     guard let first = devices.first else { return }
     try checkEqual(devices)
     guard problems.isEmpty else { return }
-    try checkLog(account, devices)
+    // The log before a recovery is not all of it.
+    if rollbacks?.restores ?? 0 == 0 { try checkLog(account, devices) }
     try checkContents(of: first)
     try checkAttributes(of: first)
     for device in devices {
@@ -142,9 +158,9 @@ extension World {
   }
 
   private func checkEqual(_ devices: [SimulatedDevice]) throws {
-    let first = try devices[0].listing()
+    let first = try devices[0].listing() + devices[0].trash()
     for device in devices.dropFirst() {
-      let other = try device.listing()
+      let other = try device.listing() + device.trash()
       guard first != other else { continue }
       for line in Set(first).symmetricDifference(other).sorted().prefix(6) {
         report("only \(first.contains(line) ? devices[0].name : device.name) has \(line)")
@@ -157,15 +173,24 @@ extension World {
     var tree: [ItemID: ItemRecord] = [:]
     // Devices may have read a snapshot where its beginning is gone.
     let container = account.history
+    var history = ItemHistory(restored: account.ledger.restored)
     nonisolated(unsafe) var position = LogPosition.start
     while true {
       let segments = try scheduler.wait { try await container.segments(after: position) }
       guard let last = segments.last else { break }
       for segment in segments {
+        // A package comes back as a whole, whichever of its files was edited.
+        if !hasPackages { history.note(segment.changes).forEach(report) }
+        noteReplaced(segment.changes, tree, account.ledger)
         for record in segment.changes.upserts {
           tree[record.id] = record
           for version in [record.content].compactMap(\.self) + record.conflicts {
-            if let content = version.manifest { account.ledger.learn(version.id, content) }
+            guard let content = version.manifest else { continue }
+            account.ledger.learn(version.id, content)
+            if account.ledger.paused.contains(content) { count("open file in the log") }
+            if account.ledger.halfDone.contains(content) {
+              report("the log has a half-written content of \(record.id)")
+            }
           }
         }
         for id in segment.changes.removals { tree[id] = nil }
@@ -194,8 +219,23 @@ extension World {
     }
   }
 
+  /// A file that is removed, and another one of its name made before the device sends that: to the
+  /// other
+  /// devices that is a file that was saved over, as programs do that remove the old file first.
+  private func noteReplaced(
+    _ changes: LogChanges, _ tree: [ItemID: ItemRecord], _ ledger: Ledger
+  ) {
+    let files = Set(changes.upserts.lazy.filter { $0.kind == .file }.flatMap(\.links))
+    for id in changes.removals {
+      guard let old = tree[id], old.kind == .file, old.links.allSatisfy(files.contains),
+        !old.conflicts.contains(where: { $0.manifest != nil }), let content = old.content?.manifest
+      else { continue }
+      ledger.supersede(content)
+    }
+  }
+
   /// What was acknowledged and not done away with by who saw it is a file's content, or a conflict
-  /// version.
+  /// version. What was removed is in the trash, if the log ever had it.
   private func checkContents(of device: SimulatedDevice) throws {
     guard let life = device.life else { return }
     let ledger = device.account.ledger
@@ -206,8 +246,14 @@ extension World {
       }
       there.formUnion(life.keptInConflicts(of: item.inode))
     }
-    let lost = ledger.acknowledged.filter {
-      !ledger.superseded.contains($0.key) && !there.contains($0.key)
+    var kept = there
+    for removed in try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)) {
+      kept.formUnion(DeviceLife.contents(of: removed.record))
+    }
+    let lost = ledger.acknowledged.filter { content, _ in
+      guard !ledger.superseded.contains(content), !there.contains(content) else { return false }
+      guard ledger.discarded.contains(content) else { return true }
+      return !emptiesTrash && ledger.logged.contains(content) && !kept.contains(content)
     }
     for (content, device) in lost.sorted(by: { ($0.value, $0.key.size) < ($1.value, $1.key.size) })
     {
@@ -252,7 +298,7 @@ extension World {
   }
 
   /// The bytes that are here are those of the version that the row names.
-  private func checkFiles(of device: SimulatedDevice) throws {
+  func checkFiles(of device: SimulatedDevice) throws {
     guard let life = device.life else { return }
     for item in try life.items() where item.inode.kind == .file && item.inode.content == .local {
       let named = try life.shown(item.inode)
@@ -275,11 +321,14 @@ extension World {
           for item in try life.items() where item.inode.kind == .file {
             guard isThorough || self.random.chance(10) else { continue }
             do { try await device.read(item.inode.number, life) } catch {
+              if try self.isExcused(item, life) { continue }
               self.report(
                 "\(device.name) cannot read \(item.path), \(item.inode.item): \(error)")
             }
             guard device === mates.first else { continue }
             for version in try life.sync.versions(of: item.inode.number) where version.isConflict {
+              let kept = life.conflicts(of: item.inode).first { $0.id == version.id }
+              if self.rollsBack, kept?.manifest == nil { continue }
               nonisolated(unsafe) var bytes: [UInt8] = []
               try await life.sync.read(version.id, of: item.inode.number) { bytes += $0 }
               if !device.account.ledger.knows(bytes) {
@@ -297,6 +346,13 @@ extension World {
     if !scheduler.run(within: 900 * Self.second, until: { isDone }) {
       report("\(device.name) does not come to the end of reading")
     }
+  }
+
+  /// Of a file that the log has by name only, since the cloud lost what it had and no device had
+  /// it.
+  private func isExcused(_ item: TreeItem, _ life: DeviceLife) throws -> Bool {
+    guard rollbacks?.restores ?? 0 > 0 else { return false }
+    return try life.catalog.remote(item.inode.item)?.content.map { $0.manifest == nil } ?? false
   }
 
   /// At rest nothing is left to do: syncing once more puts nothing into the cloud.
@@ -335,7 +391,46 @@ extension World {
   }
 }
 
+/// What the log did with each item: one that was removed comes back for a reason.
+struct ItemHistory {
+  let restored: Set<ItemID>
+  private var contents: [ItemID: Set<Manifest>] = [:]
+  private var removed: Set<ItemID> = []
+
+  init(restored: Set<ItemID>) { self.restored = restored }
+
+  /// What is wrong with a segment. The reasons to come back are the trash, an edit that the removal
+  /// did
+  /// not know, and for a directory what is in it.
+  mutating func note(_ changes: LogChanges) -> [String] {
+    var problems: [String] = []
+    for record in changes.upserts {
+      let manifest = record.content?.manifest
+      if removed.remove(record.id) != nil, record.kind != .directory,
+        !restored.contains(record.id)
+      {
+        let isEdit =
+          record.content != nil
+          && (manifest.map { !contents[record.id, default: []].contains($0) } ?? true)
+        if !isEdit { problems.append("\(record.id) was removed and came back without a reason") }
+      }
+      if let manifest { contents[record.id, default: []].insert(manifest) }
+    }
+    removed.formUnion(changes.removals)
+    return problems
+  }
+}
+
 extension SimulatedDevice {
+  /// What can be brought back; the same on all devices as long as none forgets it.
+  func trash() throws -> [String] {
+    guard let life, !world.emptiesTrash else { return [] }
+    return try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)).map { removed in
+      let contents = removed.record.contents.map { "\($0.id)" }.sorted()
+      return "trash \(removed.record.id) \(removed.record.kind) \(contents) by \(removed.device)"
+    }.sorted()
+  }
+
   /// Everything that has to be equal on all devices.
   func listing() throws -> [String] {
     guard let life else { return [] }

@@ -33,10 +33,28 @@ final class World: @unchecked Sendable {
     self.seed = seed
     self.directory = directory
     self.bug = bug
-    compacts = Self.isWanted("SIMULATION_COMPACTS", else: seed % 3 == 0)
+    let compacts = Self.isWanted("SIMULATION_COMPACTS", else: seed % 3 == 0)
     takesFewForMany = Self.isWanted("SIMULATION_MANY", else: seed % 5 == 0)
     hasPackages = Self.isWanted("SIMULATION_PACKAGES", else: seed % 2 == 0)
-    hasQuota = Self.isWanted("SIMULATION_QUOTA", else: seed % 4 == 1)
+    let hasQuota = Self.isWanted("SIMULATION_QUOTA", else: seed % 4 == 1)
+    let needsRollbacks =
+      PlantedMistake.putsUnchecked.isPlanted || PlantedMistake.evictsUnchecked.isPlanted
+    let rollsBack = Self.isWanted("SIMULATION_ROLLBACK", else: needsRollbacks)
+    self.rollsBack = rollsBack
+    // Neither can be judged without the whole log.
+    self.compacts = compacts && !rollsBack
+    self.hasQuota = hasQuota && !rollsBack
+    hasForeignObjects = Self.isWanted("SIMULATION_FOREIGN", else: seed % 7 == 3)
+    deletesContainer = Self.isWanted("SIMULATION_DELETION", else: seed % 11 == 5 && !rollsBack)
+    hidesContainers = Self.isWanted(
+      "SIMULATION_ABSENCE", else: seed % 13 == 4 && !rollsBack)
+    litterRandom = SeededGenerator(seed: seed, stream: 8)
+    isNarrow = Self.isWanted("SIMULATION_NARROW", else: seed % 4 == 2)
+    keepsFilesOpen = Self.isWanted("SIMULATION_OPEN", else: seed % 4 == 3)
+    hasPlots = Self.isWanted("SIMULATION_PLOTS", else: seed % 4 >= 2 && !rollsBack)
+    // Of what a store that was set back had, not every device has heard.
+    emptiesTrash = self.compacts || rollsBack
+    plots = Plots(seed: seed)
     scheduler = Scheduler.begin(seed: seed)
     scheduler.isTold = isTold
     cloud = Cloud(scheduler)
@@ -56,10 +74,29 @@ final class World: @unchecked Sendable {
 
   /// Devices compact all the time, or never. In the end they cease to: at rest nothing may happen.
   var compacts: Bool
+  /// What was removed is forgotten some time after.
+  let emptiesTrash: Bool
+  /// Users do something with versions and the trash on purpose.
+  let hasPlots: Bool
+  private var plots: Plots
   /// The account has room for some of what is written and not for all of it, until faults end.
   let hasQuota: Bool
+  /// The cloud goes back to earlier states, and is recovered.
+  let rollsBack: Bool
+  private(set) var rollbacks: Rollbacks?
+  /// Uploads take long, until faults end, and users change files that are being uploaded.
+  var isNarrow: Bool
+  /// Programs keep files open for minutes while users go on.
+  let keepsFilesOpen: Bool
   /// Directories may have the name of a package.
   let hasPackages: Bool
+  /// Other programs put files among the objects of the cloud.
+  let hasForeignObjects: Bool
+  var litterRandom: SeededGenerator
+  /// In the end a device deletes the container.
+  let deletesContainer: Bool
+  /// In the end the cloud does not show any container for a while.
+  let hidesContainers: Bool
   /// What is new is taken in parts, as if it were a hundred thousand items.
   let takesFewForMany: Bool
 
@@ -85,6 +122,7 @@ final class World: @unchecked Sendable {
 
   func run() throws {
     let wanted = Self.leastActs + random.number(0...40)
+    if rollsBack { rollbacks = Rollbacks(self) }
     var joining = try begin(acts: wanted)
     while acts < wanted, problems.isEmpty {
       while let next = joining.last, next.act <= acts {
@@ -92,10 +130,13 @@ final class World: @unchecked Sendable {
         try join(next.account)
       }
       try step()
+      try rollbacks?.step()
+      litter()
+      if hasPlots { try plots.go(on: self) }
       scheduler.run(for: pause())
     }
     for next in joining where problems.isEmpty { try join(next.account) }
-    if problems.isEmpty { try settle() }
+    if problems.isEmpty { try deletesContainer && !opensAccounts ? deleteAndSettle() : settle() }
     for device in devices { device.stop() }
     let areStopped = scheduler.run(within: 600 * Self.second) {
       devices.allSatisfy { $0.life == nil }

@@ -1,0 +1,105 @@
+import Catalog
+import Model
+import SyncEngine
+
+/// In some runs the cloud goes back to earlier states, as when somebody restores a backup of it,
+/// and some
+/// device recovers it. What no device had locally at that moment, and the cloud has no more, is
+/// excused;
+/// everything else has to be there in the end.
+final class Rollbacks {
+  private unowned let world: World
+  private var random: SeededGenerator
+  private var copy: [String: Cloud.Object]?
+  /// At which acts something happens.
+  private var nextCopy: Int
+  private var nextRestore = Int.max
+  private var nextRecovery = Int.max
+  private(set) var restores = 0
+
+  init(_ world: World) {
+    self.world = world
+    var random = SeededGenerator(seed: world.seed, stream: 9)
+    nextCopy = random.number(5...60)
+    self.random = random
+  }
+
+  func step() throws {
+    if world.acts >= nextCopy {
+      nextCopy = .max
+      copy = world.cloud.objects
+      nextRestore = world.acts + random.number(5...60)
+      world.scheduler.note("the cloud is copied")
+    }
+    if world.acts >= nextRestore, let copy {
+      nextRestore = .max
+      self.copy = nil
+      try excuse(copy)
+      world.cloud.restore(copy)
+      restores += 1
+      world.count("cloud set back")
+      world.scheduler.note("the cloud is set back")
+      nextRecovery = world.acts + random.number(0...40)
+      nextCopy = world.acts + random.number(10...80)
+    }
+    if world.acts >= nextRecovery {
+      nextRecovery = .max
+      let devices = world.devices.filter { $0.isUp }
+      if !devices.isEmpty {
+        let device = devices[random.number(0...devices.count - 1)]
+        if let life = device.life {
+          world.scheduler.note("\(device.name) recovers the cloud")
+          world.scheduler.perform(life.owner) {
+            Task { _ = try? await life.sync.recoverStore() }
+          }
+        }
+      }
+    }
+  }
+
+  /// Contents that only the cloud had, of which the copy does not have all.
+  private func excuse(_ copy: [String: Cloud.Object]) throws {
+    for account in world.accounts {
+      var local: Set<Manifest> = []
+      for device in world.devices where device.account === account {
+        guard let life = device.life, device.isIntact else { continue }
+        for item in try life.items()
+        where item.inode.kind == .file && item.inode.content == .local {
+          if let content = try life.shown(item.inode) { local.insert(content) }
+        }
+      }
+      for content in account.ledger.acknowledged.keys where !local.contains(content) {
+        account.ledger.supersede(content)
+      }
+      // What items had is merged by what devices know of it, and conflict versions go with the
+      // cloud.
+      account.ledger.removePackageVersion()
+    }
+  }
+}
+
+extension World {
+  /// Until no device says that the cloud is not what it knows.
+  func recoverAll() {
+    for _ in 0..<8 {
+      for device in devices { _ = synchronize(device) }
+      guard
+        let device = devices.first(where: { !($0.life?.sync.condition.isNormal ?? true) }),
+        let life = device.life
+      else { return }
+      nonisolated(unsafe) var isDone = false
+      scheduler.note("\(device.name) recovers the cloud at the end")
+      scheduler.perform(life.owner) {
+        Task {
+          do { _ = try await life.sync.recoverStore() } catch {
+            self.scheduler.note("\(device.name) cannot recover: \(error)")
+          }
+          isDone = true
+        }
+      }
+      guard scheduler.run(within: 1800 * Self.second, until: { isDone }) else {
+        return report("\(device.name) does not come to the end of recovering")
+      }
+    }
+  }
+}
