@@ -34,7 +34,7 @@ extension EndToEnd {
           exits 2 on a status --no-such-flag
           same "$(on a frobnicate 2>&1 | head -c 12)" 'ubiquityfs: '
           on a --help > help
-          for verb in account container mount unmount status evict download pin unpin policy sync offline limit metered versions trash storage coordinate run query log doctor fsck version; do
+          for verb in account container mount unmount status evict download pin unpin policy sync offline limit metered versions trash storage store coordinate run query log doctor fsck version; do
             grep -qw "$verb" help
             on a $verb --help > /dev/null
           done

@@ -78,7 +78,7 @@ extension EndToEnd {
           on a offline on
           same "$(cat "$A/here")" here
           refused 'network is down' timeout 5 cat "$A/away"
-          same "$(stat -c '%s %b' "$A/away")" '5 0'
+          same "$(stat -c '%s %b' "$A/away")" '5 1'
           exits 4 on a download "$A/away"
           exits 4 on a sync --wait
           echo written > "$A/while offline"

@@ -14,7 +14,7 @@ extension EndToEnd {
           mv "$CLOUD" "$CLOUD.gone"; touch "$CLOUD"
           same "$(cat "$A/here")" here
           not timeout 30 cat "$A/away"
-          same "$(stat -c '%s %b' "$A/away")" '5 0'
+          same "$(stat -c '%s %b' "$A/away")" '5 1'
           echo written > "$A/new"
           not on a sync --wait --timeout 10
           same "$(cat "$A/new")" written

@@ -28,6 +28,154 @@ extension EndToEnd {
       }
     }
 
+    // Opening a file handle takes CAP_DAC_READ_SEARCH.
+    @Test(
+      "a file handle outlives what the kernel remembers, and a remount",
+      .enabled(if: TestAccount.isRoot))
+    func fileHandlesFindTheirFiles() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          mkdir -p "$A/d/e"; echo text > "$A/d/e/f"; echo gone > "$A/gone"
+          cat > handles.py <<'END'
+          ctypes, os, struct, sys = map(__import__, ('ctypes', 'os', 'struct', 'sys'))
+          libc = ctypes.CDLL(None, use_errno=True)
+          command, mount, store = sys.argv[1:4]
+          if command == 'take':
+            for index, name in enumerate(['Documents/d/e/f', 'Documents/d/e', 'Documents/gone']):
+              handle = ctypes.create_string_buffer(struct.pack('Ii', 128, 0) + bytes(128))
+              number = ctypes.c_int()
+              path = os.path.join(mount, name).encode()
+              assert libc.name_to_handle_at(-100, path, handle, ctypes.byref(number), 0) == 0, ctypes.get_errno()
+              open(store + str(index), 'wb').write(handle.raw)
+          else:
+            directory = os.open(mount, os.O_RDONLY)
+            def opened(index):
+              handle = ctypes.create_string_buffer(open(store + str(index), 'rb').read())
+              return libc.open_by_handle_at(directory, handle, os.O_RDONLY)
+            f = opened(0); assert f >= 0, ctypes.get_errno()
+            assert os.read(f, 10) == b'text\\n'
+            d = opened(1); assert d >= 0, ctypes.get_errno()
+            assert os.listdir(d) == ['f']
+            assert os.readlink(f'/proc/self/fd/{d}').endswith('Documents/d/e')
+            assert opened(2) == -1 and ctypes.get_errno() == 116, ctypes.get_errno()
+          END
+          python3 handles.py take "$A_MOUNT" handle
+          rm "$A/gone"
+          on a unmount "$A_MOUNT"; on a mount "$CONTAINER" "$A_MOUNT"
+          python3 handles.py open "$A_MOUNT" handle
+          """)
+      }
+    }
+
+    @Test("statx tells when a file was made")
+    func birthTimes() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          before=$(date +%s); echo text > "$A/f"; mkdir "$A/d"; after=$(date +%s)
+          touch -d '2001-01-01' "$A/f"; chmod 600 "$A/f"
+          for name in f d; do
+            born=$(stat -c %W "$A/$name")
+            [ "$born" -ge "$before" ]
+            [ "$born" -le "$after" ]
+          done
+          same "$(stat -c '%s %a %Y %F' "$A/f")" '5 600 978307200 regular file'
+          # All of it is as stat(2), which asks for no birth, tells it.
+          python3 - "$A/f" $(stat -c '%i %f %h %u %g %s %b %X %Y %Z' "$A/f") <<'END'
+          os, sys = map(__import__, ('os', 'sys'))
+          s = os.stat(sys.argv[1])
+          told = [s.st_ino, f'{s.st_mode:x}', s.st_nlink, s.st_uid, s.st_gid, s.st_size, s.st_blocks,
+            int(s.st_atime), int(s.st_mtime), int(s.st_ctime)]
+          assert [str(x) for x in told] == sys.argv[2:], (told, sys.argv)
+          END
+          """)
+      }
+    }
+
+    // The option `allow_other` is root's.
+    @Test(
+      "access control lists are those of a local disk, and the same on every device",
+      .enabled(if: TestAccount.isRoot))
+    func accessControlLists() async throws {
+      try await withAccount { account in
+        try await account.device("a", mountOptions: "allow_other")
+        try await account.device("b")
+        try await account.script(
+          """
+          acts() (
+            mkdir "$1" && cd "$1"; umask 022
+            tell() { getfacl -n "$@"; stat -c '%a %n' "$@"; }
+            echo text > f; mkdir d; tell f d
+            setfacl -m u:1234:rw,g:5678:r f; tell f
+            chmod 640 f; tell f
+            setfacl -m m::rw f; tell f
+            setfacl -m u::rwx,g::r,o::- f; tell f
+            setfacl -d -m u:1234:rwx,g::rx d; tell d
+            (umask 077; touch d/new; mkdir d/sub; mkfifo d/fifo; ln -s x d/link); tell d/new d/sub d/fifo
+            cp -a d copy; tell copy copy/new copy/sub
+            cp f d/copied; tell d/copied
+            setfacl -x u:1234 f; tell f
+            setfacl -b f; tell f; setfacl -b f
+            setfacl -k d; (umask 027; touch d/plain; mkdir d/other); tell d d/plain d/other
+            chmod 2755 d; setfacl -m u:1234:rx d; tell d
+            setfacl -d -m u:1234:r f 2>&1 || true
+          )
+          acts native > expected 2>&1; acts "$A/tree" > actual 2>&1
+          diff expected actual
+          # The kernel grants what the list grants, and nothing else.
+          echo secret > "$A/secret"; chmod 600 "$A/secret"; chmod 755 "$ROOT" "$A_MOUNT" "$A"
+          as() { setpriv --reuid 1234 --regid 1234 --clear-groups "$@"; }
+          not as cat "$A/secret"
+          setfacl -m u:1234:r "$A/secret"
+          same "$(as cat "$A/secret")" secret
+          not as sh -c ": >> '$A/secret'"
+          rm "$A/tree/d/fifo" "$A/tree/copy/fifo"; synced a b
+          lists() (
+            cd "$1" && find tree secret ! -type l | sort | xargs getfacl -n | grep -v '^# owner:' | grep -v '^# group:'
+          )
+          same "$(lists "$B")" "$(lists "$A")"
+          setfacl -m u:4321:rwx "$B/tree/copy/sub"; synced b a
+          same "$(lists "$A" | grep -c 'user:4321:rwx')" 1
+          """)
+      }
+    }
+
+    @Test("programs open more files than the daemon has descriptors, and sync goes on")
+    func manyOpenFiles() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          """
+          # What the daemon has open by itself is part of it.
+          prlimit --pid \(pid) --nofile=300:300
+          mkdir "$A/many"
+          cat > many.py <<'END'
+          os, resource, sys = map(__import__, ('os', 'resource', 'sys'))
+          resource.setrlimit(resource.RLIMIT_NOFILE, (3000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+          names = [f'{sys.argv[1]}/{i}' for i in range(1000)]
+          written = [os.open(name, os.O_RDWR | os.O_CREAT, 0o644) for name in names]
+          for i, f in enumerate(written): os.write(f, b'x' * (i * 100))
+          read = [os.open(name, os.O_RDONLY) for name in names]
+          for i, f in enumerate(read): assert len(os.read(f, 200000)) == i * 100, i
+          for i, f in enumerate(written): os.pwrite(f, b'y', 0); os.fsync(f) if i % 100 == 0 else None
+          for f in written + read: os.close(f)
+          END
+          python3 many.py "$A/many" & program=$!
+          echo beside > "$A/beside"; synced a b
+          same "$(cat "$B/beside")" beside
+          wait $program
+          synced a b
+          diff -r "$A/many" "$B/many"
+          ! grep -i 'too many open files' "$ROOT/a/daemon.log"
+          """, timeout: 240)
+      }
+    }
+
     @Test func savingByRenameKeepsOneFile() async throws {
       try await withAccount { account in
         try await account.device("a")

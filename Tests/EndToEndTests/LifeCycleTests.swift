@@ -116,6 +116,53 @@ extension EndToEnd {
       }
     }
 
+    @Test("a container can be mounted again right after the kernel unmounted it")
+    func mountAfterKernelUnmount() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          kernel_umount() { if [ "$(id -u)" = 0 ]; then umount "$1"; else fusermount3 -u "$1"; fi; }
+          for n in $(seq 40); do
+            echo $n > "$A/file"
+            kernel_umount "$A_MOUNT"
+            on a mount "$CONTAINER" "$A_MOUNT"
+            same "$(cat "$A/file")" $n
+          done
+          # The connection ends when the last program has left the mount, so the daemon hears of it later.
+          (cd "$A" && exec sleep 2) & sleeper=$!
+          in_mount() { [ "$(readlink "/proc/$sleeper/cwd")" = "$A" ]; }
+          until_true 20 in_mount
+          umount -l "$A_MOUNT" 2>/dev/null || fusermount3 -uz "$A_MOUNT"
+          on a mount "$CONTAINER" "$A_MOUNT"
+          same "$(cat "$A/file")" 40
+          wait $sleeper
+          kernel_umount "$A_MOUNT"
+          exits 3 on a unmount "$A_MOUNT"
+          """)
+      }
+    }
+
+    @Test(
+      "SIGTERM ends a daemon whose mount was copied into another mount namespace",
+      .enabled(if: TestAccount.isRoot))
+    func stopWithCopiedMount() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          """
+          unshare -m --propagation private sh -c 'touch copied; exec sleep 1000' & copy=$!
+          trap 'kill $copy' EXIT
+          until_true 20 test -e copied
+          kill -TERM \(pid)
+          stopped() { ! kill -0 \(pid) 2>/dev/null; }
+          until_true 60 stopped
+          not mountpoint -q "$A_MOUNT"
+          """)
+      }
+    }
+
     @Test func onlyOneDaemonServesAStateDirectory() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -181,6 +228,107 @@ extension EndToEnd {
           exits 3 on a container delete iCloud.org.example.second --yes
           same "$(cat "all/$CONTAINER/Documents/file")" one
           """)
+      }
+    }
+
+    /// What a program holds open for writing in the mount, as its first argument.
+    private static let writer = """
+      cat > writer.py <<'END'
+      ctypes, os, sys, time = map(__import__, ('ctypes', 'os', 'sys', 'time'))
+      def wait(name):
+        while not os.path.exists(name): time.sleep(0.01)
+      def tell(name): open(name, 'w').close()
+      path, name, mode = sys.argv[1:4]
+      f = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+      if mode == 'mapped':
+        libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+        m = libc.mmap(None, 1 << 16, 3, 1, f, 0); assert m != 2**64 - 1; os.close(f)
+      elif mode == 'new': os.write(f, b'before ')
+      tell(name + '.opened')
+      for step in ('one', 'two'):
+        wait(step)
+        if mode == 'mapped': ctypes.memmove(m + 4096, step.encode(), 3)
+        elif mode == 'new': os.write(f, step.encode())
+        else: os.pwrite(f, step.encode(), 10)
+        tell(name + '.' + step)
+      try:
+        if mode != 'mapped': os.close(f)
+      except OSError: pass  # ENOTCONN: the close is told to a daemon that has ended.
+      END
+      stopped() { ! kill -0 $PID 2>/dev/null; }
+      start() {
+        head -c 65536 /dev/urandom > kept; cp kept "$A/kept"; cp kept "$A/mapped"; synced a b
+        for mode in new kept mapped; do python3 writer.py "$A/$mode" $mode $mode & done
+        for mode in new kept mapped; do until_true 20 test -e $mode.opened; done
+      }
+      step() { touch $1; for mode in new kept mapped; do until_true 20 test -e $mode.$1; done; }
+      three() { dd if="$1" bs=1 skip=${2:-10} count=3 status=none; }
+
+      """
+
+    // Writes outlive the daemon through passthrough only, which the kernel gives to root alone.
+    @Test(
+      "bytes written after the daemon's end are shown by the next mount and uploaded",
+      .enabled(if: TestAccount.isRoot))
+    func writesAfterTheEndAreUploaded() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.writer + """
+            PID=\(pid); start
+            kill -TERM $PID
+            until_true 60 stopped
+            grep -q '"Documents/new" is open for writing by python3 (process [0-9]*)' "$ROOT/a/daemon.log"
+            step one; step two; wait
+            on a mount "$CONTAINER" "$A_MOUNT"
+            same "$(cat "$A/new")" 'before onetwo'
+            same "$(three "$A/kept")" two
+            same "$(three "$A/mapped" 4096)" two
+            synced a b
+            same "$(cat "$B/new")" 'before onetwo'
+            cmp "$A/kept" "$B/kept"; cmp "$A/mapped" "$B/mapped"
+            on a fsck
+            """)
+      }
+    }
+
+    @Test(
+      "a writer that outlives the daemon is followed by the next one",
+      .enabled(if: TestAccount.isRoot), arguments: ["TERM", "KILL"])
+    func writersOfAnEarlierDaemonAreFollowed(signal: String) async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.writer + """
+            PID=\(pid); start; touch killed
+            kill -\(signal) $PID
+            until_true 60 stopped
+            step one
+            [ \(signal) = TERM ] || on a unmount "$A_MOUNT"
+            on a mount "$CONTAINER" "$A_MOUNT"
+            grep -q '"Documents/new" is still written to by a program' "$ROOT/a/daemon.log"
+            same "$(cat "$A/new")" 'before one'
+            same "$(three "$A/kept")" one
+            same "$(three "$A/mapped" 4096)" one
+            # Nothing of a file is uploaded, evicted or replaced while something writes to it.
+            refused 'busy' setfattr -n user.ubiquity.evict -v 1 "$A/kept"
+            step two
+            same "$(stat -c %s "$A/new")" 13
+            wait
+            synced a b
+            same "$(cat "$A/new")" 'before onetwo'
+            same "$(cat "$B/new")" 'before onetwo'
+            same "$(three "$B/kept")" two; cmp "$A/kept" "$B/kept"
+            same "$(three "$B/mapped" 4096)" two; cmp "$A/mapped" "$B/mapped"
+            until_true 20 evicts "$A/kept"
+            same "$(three "$A/kept")" two
+            on a fsck
+            """)
       }
     }
   }

@@ -26,7 +26,7 @@ extension EndToEnd {
             until_true 30 is reachable a false
             refused 'network is down' timeout 5 cat "$A/away"
             refused 'network is down' timeout 5 cat "$A/away"
-            same "$(stat -c '%s %b' "$A/away")" '5 0'
+            same "$(stat -c '%s %b' "$A/away")" '5 1'
             same "$(cat "$A/here" "$A/new" | tr '\\n' ' ')" 'here written '
             field reason a | grep -q 'nobackenddirectoryisat'
             field since a | grep -Eq '[0-9]{4}-[0-9]{2}-[0-9]{2}T'

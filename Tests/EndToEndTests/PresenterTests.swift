@@ -7,8 +7,7 @@ extension EndToEnd {
   @Suite struct ControlProtocolExampleTests {
     private static var example: String {
       get throws {
-        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-          .appendingPathComponent("../../docs/control-protocol.md").standardized
+        let page = URL(fileURLWithPath: TestAccount.sourceRoot + "/docs/control-protocol.md")
         let text = try String(contentsOf: page, encoding: .utf8)
         let start = try #require(text.range(of: "```python\n"))
         let end = try #require(text.range(of: "```", range: start.upperBound..<text.endIndex))

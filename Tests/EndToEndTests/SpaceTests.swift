@@ -144,7 +144,7 @@ extension EndToEnd {
             until_true 60 here "$B/eager/new"; until_true 60 here "$B/eager/file"
             here "$B/plain"
             far "$B/fleeting/file"
-            same "$(stat -c '%s %b' "$B/fleeting/file")" '3 0'
+            same "$(stat -c '%s %b' "$B/fleeting/file")" '3 1'
             same "$(cat "$B/fleeting/file")" 22
             # What is moved there, here and elsewhere.
             echo far > "$A/far"; mkdir "$A/tree"; echo far > "$A/tree/far"; echo far > "$A/other"

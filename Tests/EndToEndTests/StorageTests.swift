@@ -75,6 +75,11 @@ extension EndToEnd {
             # Offline it is known, and cannot be set.
             on b offline on
             same "$(on b account quota --json | json 'd["quota"]')" 2097152
+            same "$(on b account quota --json | json '[d["isCurrent"], d["asOf"][:2]]')" 'false "20"'
+            on b account quota | grep > /dev/null ', as of 20'
+            on b storage | grep > /dev/null '^Quota .*, as of 20'
+            same "$(on a account quota --json | json 'd["isCurrent"]')" true
+            not eval 'on a account quota | grep "as of"'
             exits 4 on b account quota none
             on b unmount "$B_MOUNT"
             pid=$(on b status --json | json 'd["daemon"]["pid"]')
@@ -215,6 +220,41 @@ extension EndToEnd {
             on a sync --wait
             same "$(wc -c < "$A/one")" 1000
             """#, timeout: 300)
+      }
+    }
+
+    @Test("storage tells of deletions that the guard holds and of containers that cannot be opened")
+    func heldDeletionsAndFailures() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.figures + #"""
+            mkdir "$A/many"
+            for n in $(seq 300); do echo "$n" > "$A/many/$n"; done
+            echo 1 > "$A/other"
+            synced a b
+            # One removal that nobody has confirmed is there already.
+            on b offline on
+            rm "$B/other"
+            refused 'paused.*--confirm-deletions' on b storage delete "$CONTAINER" --all --yes
+            on b offline off
+            exits 5 on b sync --wait --timeout 60
+            on a sync --wait
+            same "$(ls "$A/many" | wc -l)" 300
+            on b sync --wait --timeout 60 --confirm-deletions "$B"
+            synced b a
+            same "$(find "$A_MOUNT" -mindepth 1 -printf '%P\n')" Documents
+
+            on b unmount "$B_MOUNT"
+            pid=$(on b status --json | json 'd["daemon"]["pid"]')
+            kill "$pid"; until_true 30 eval '[ ! -e /proc/$pid ]'
+            find "$ROOT/b" -name 'catalog.sqlite' -exec sh -c 'echo garbage > "$1"' - {} \;
+            find "$ROOT/b" -name 'catalog.sqlite-*' -delete
+            on b storage --json | json '[c["error"] for c in d["containers"]]' | grep > /dev/null '^"'
+            on b storage | grep > /dev/null 'cannot be opened: '
+            not eval 'on b storage | grep "not on this device"'
+            """#, timeout: 240)
       }
     }
 

@@ -159,7 +159,7 @@ extension EndToEnd {
             same "$(kit b start-download "$B/film")" done; until_true 30 is_here "$B/film"
             cmp "$A/film" "$B/film"
             same "$(kit b start-download "$B/film")" done
-            until_true 10 is_gone "$B/film"; same "$(stat -c %b "$B/film")" 0
+            until_true 10 is_gone "$B/film"; same "$(stat -c %b "$B/film")" 1
             same "$(kit b download "$B/film")" done; is_here "$B/film"
             same "$(kit b download "$B/d")" done; is_here "$B/d/one"; is_here "$B/d/two"
             until_true 10 is_gone "$B/d/one"

@@ -142,6 +142,19 @@ extension EndToEnd {
         """#)
     }
 
+    @Test("a document that got another current version meanwhile is not replaced unseen")
+    func aLaterVersionIsNotReplacedUnseen() async throws {
+      try await withConflict(
+        #"""
+        kit a replace-late "$A/note.txt" "$WORK/go" > answer & late=$!
+        for n in $(seq 600); do [ -e go.listed ] && break; sleep 0.1; done
+        echo 'edited since' > "$B/note.txt"; synced b a
+        touch go; wait $late
+        same "$(cat answer)" 255
+        for file in "$A/note.txt" "$B/note.txt"; do same "$(cat "$file")" 'edited since'; done
+        """#)
+    }
+
     /// As programs do it: within a coordinated write, which keeps the sync engine from the document.
     @Test func aConflictIsSettledWithinACoordinatedWrite() async throws {
       try await withConflict(

@@ -69,7 +69,7 @@ extension EndToEnd {
           same "$(listing "$B")" "$(listing "$A")"
           [ "$(du -s --block-size=1 "$B" | cut -f1)" -lt 1000000 ]
           [ "$(find "$B" -type f -size +0 | wc -l)" -ge 1000 ]
-          same "$(find "$B" -type f -size +0 -exec stat -c %b {} + | sort -u)" 0
+          same "$(find "$B" -type f -size +0 -exec stat -c %b {} + | sort -u)" 1
           find "$B" -type f -size +0 -exec getfattr --absolute-names --only-values \
             -n user.ubiquity.downloadingStatus {} + > statuses
           same "$(sed 's/notDownloaded//g' statuses)" ''
@@ -100,7 +100,7 @@ extension EndToEnd {
         try await account.script(
           """
           synced b
-          all_local() { [ "$(find "$B" -type f -exec stat -c %b {} + | sort -n | head -1)" -gt 0 ]; }
+          all_local() { [ "$(find "$B" -type f -exec stat -c %b {} + | sort -n | head -1)" -gt 1 ]; }
           until_true 60 all_local
           on b offline on
           diff -r "$A" "$B"

@@ -45,6 +45,18 @@ enum VersionScenarios {
         try NSFileVersion.removeOtherVersionsOfItem(at: ScenarioCommand.url(arguments[0]))
       }
     },
+    // Looks at the versions, says so with a file, and replaces the document when another file is
+    // there.
+    "replace-late": { arguments in
+      let version = try conflict(arguments[0])
+      FileManager.default.createFile(atPath: arguments[1] + ".listed", contents: nil)
+      while !FileManager.default.fileExists(atPath: arguments[1]) {
+        try await Task.sleep(for: .milliseconds(20))
+      }
+      await ScenarioCommand.printingCode {
+        _ = try version.replaceItem(at: ScenarioCommand.url(arguments[0]))
+      }
+    },
     "replace": { arguments in
       await ScenarioCommand.printingCode {
         let target = ScenarioCommand.url(arguments[1])

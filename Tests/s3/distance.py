@@ -115,7 +115,7 @@ class Distance:
         return max(self.figures.values(self.part, name, OURS, key))
 
     def one_read(self, device, name, path, start, before):
-        if os.stat(path).st_blocks:
+        if os.stat(path).st_blocks > 1:
             ours.evict(device, path)
         if before:
             before(device)

@@ -38,7 +38,8 @@ enum Shell {
   static func run(
     _ arguments: [String], environment: [String: String], directory: String, timeout: Int = 120
   ) async throws -> CommandResult {
-    let base = directory + "/command-" + UUID().uuidString
+    // Not in `directory`: the caller may have no right to write there.
+    let base = NSTemporaryDirectory() + "command-" + UUID().uuidString
     let outputPath = FilePath(base + ".out")
     let errorPath = FilePath(base + ".err")
     defer {

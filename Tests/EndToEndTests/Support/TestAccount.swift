@@ -93,10 +93,12 @@ final class TestAccount: Sendable {
   /// Stops every daemon with SIGTERM, takes down what is mounted, removes the directory. Records an
   /// issue where a daemon does not stop, or leaves its mount.
   func close() async {
-    let result = try? await Shell.run(
-      ["bash", "-c", Self.cleanup], environment: environment, directory: "/", timeout: 180)
-    if result?.status != 0 {
-      Issue.record("cleaning up: \(result?.errors ?? "") \(result?.output ?? "")")
+    do {
+      let result = try await Shell.run(
+        ["bash", "-c", Self.cleanup], environment: environment, directory: "/", timeout: 180)
+      if result.status != 0 { Issue.record("cleaning up: \(result.errors) \(result.output)") }
+    } catch {
+      Issue.record("cleaning up: \(error)")
     }
   }
 
@@ -143,8 +145,10 @@ extension TestAccount {
     return test.deletingLastPathComponent().path
   }()
 
-  /// The package's own directory.
-  static let sourceRoot: String = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
+  /// The package's own directory, or a copy of it that `UBIQUITYFS_SOURCES` names.
+  static let sourceRoot: String =
+    ProcessInfo.processInfo.environment["UBIQUITYFS_SOURCES"]
+    ?? URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().path
 

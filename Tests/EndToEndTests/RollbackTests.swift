@@ -1,0 +1,107 @@
+import Testing
+
+/// A store that goes back to an earlier state, as when somebody restores a backup of it.
+extension EndToEnd {
+  @Suite struct RollbackTests {
+    /// Objects never change in place: a copy is a tree of links.
+    private static let helpers = """
+      save() { rm -rf "$ROOT/saved"; cp -al "$CLOUD" "$ROOT/saved"; }
+      set_back() {
+        (cd "$CLOUD" && find . -type f ! -path './tmp/*') | LC_ALL=C sort -r | while read -r name; do
+          [ -e "$ROOT/saved/$name" ] || rm -f "$CLOUD/$name"
+        done
+      }
+      # ask EXPRESSION: of the JSON `answer` on standard input
+      ask() { python3 -c "import json, sys; answer = json.load(sys.stdin); print($1)"; }
+      requests() { on "$1" status --json | ask 'sum(answer["traffic"]["requests"].values())'; }
+
+      """
+
+    @Test("a device alone keeps what its store lost, says so, and recovers it")
+    func aDeviceAloneRecovers() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.helpers + """
+            echo first > "$A/first"
+            synced a
+            save
+            echo only > "$A/only"
+            synced a
+            same "$(attribute isUploaded "$A/only")" 1
+            set_back
+            not setfattr -n user.ubiquity.evict -v 1 "$A/only"
+            exits 1 on a sync --wait --timeout 60
+            refused 'store recover' on a sync --wait --timeout 60
+            same "$(attribute isUploaded "$A/only")" 0
+            exits 5 on a evict "$A/only"
+            same "$(cat "$A/only")" only
+            same "$(on a status --json | ask 'answer["containers"][0]["store"]')" rolledBack
+            not on a doctor
+
+            # Writing goes on, and nothing loops.
+            before=$(requests a)
+            for n in $(seq 20); do echo "$n" > "$A/new$n"; sleep 0.1; done
+            [ $(($(requests a) - before)) -lt 20 ]
+
+            on a store recover
+            on a sync --wait --timeout 60
+            same "$(on a status --json | ask 'answer["containers"][0]["errors"]')" '[]'
+            same "$(attribute isUploaded "$A/only")" 1
+            on a evict "$A/only"
+            same "$(cat "$A/only")" only
+            """, timeout: 240)
+        try await account.device("b")
+        try await account.script(
+          """
+          synced a b
+          same "$(cat "$B/only")" only
+          same "$(cat "$B/new20")" 20
+          on a fsck; on b fsck
+          """)
+      }
+    }
+
+    @Test("three devices continue on one log after a recovery on any of them")
+    func threeDevicesRecover() async throws {
+      try await withAccount { account in
+        for name in ["a", "b", "c"] { try await account.device(name) }
+        try await account.script(
+          Self.helpers + """
+            echo common > "$A/common"
+            synced a b c
+            save
+            echo of a > "$A/a"; synced a b c
+            echo of b > "$B/b"; synced b a c
+            echo edited > "$A/common"; synced a b c
+            cat "$B/a" > /dev/null
+            until_true 20 evicts "$A/a"
+            set_back
+            for device in a b c; do exits 1 on $device sync --wait --timeout 60; done
+            log() { ls "$CLOUD"/containers/*/log | wc -l; }
+            before=$(log)
+            echo more > "$B/more"
+            exits 1 on b sync --wait --timeout 60
+            same "$(log)" "$before"
+
+            same "$(on c store recover --json | ask 'answer["containers"][0]["recovered"]')" True
+            synced a b c a b c
+            for top in "$A" "$B" "$C"; do
+              same "$(cat "$top/common" "$top/a" "$top/b" "$top/more")" \\
+                "$(printf 'edited\\nof a\\nof b\\nmore')"
+            done
+            same "$(listing "$A" | grep '^\\./')" "$(listing "$B" | grep '^\\./')"
+            same "$(listing "$A" | grep '^\\./')" "$(listing "$C" | grep '^\\./')"
+            same "$(on c store recover --json "$CONTAINER" |
+              ask 'answer["containers"][0]["missing"]')" '[]'
+            """, timeout: 240)
+        try await account.device("d")
+        try await account.script(
+          """
+          synced d
+          same "$(cat "$D/common" "$D/a")" "$(printf 'edited\\nof a')"
+          """)
+      }
+    }
+  }
+}

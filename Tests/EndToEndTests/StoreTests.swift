@@ -1,0 +1,80 @@
+import Testing
+
+/// What a backend holds that it should not, and what it lost.
+extension EndToEnd {
+  @Suite struct StoreTests {
+    @Test("foreign files in every directory of the backend are ignored, and doctor names them")
+    func foreignFiles() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo one > "$A/one"; synced a; echo two > "$A/two"; synced a
+          find "$CLOUD" -type d ! -path "$CLOUD/tmp" | while read -r directory; do
+            for name in 0z a.tmp desktop.ini .hidden \\
+              00000000000000000003.sync-conflict-20260101-000000-ABCDEFG \\
+              00000000000000000001.tmp FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF; do
+              echo junk > "$directory/$name"
+            done
+          done
+          mkdir "$CLOUD/devices/deep" "$CLOUD/names/deep"
+          echo junk > "$CLOUD/devices/deep/junk"; echo junk > "$CLOUD/names/deep/junk"
+          echo three > "$A/three"; synced a
+          """)
+        try await account.device("b")
+        try await account.script(
+          """
+          synced b a
+          same "$(cat "$B/one" "$B/two" "$B/three" | tr '\\n' ' ')" 'one two three '
+          echo four > "$B/four"; synced b a
+          same "$(cat "$A/four")" four
+          same "$(on b account devices --json | grep -o '"name"' | wc -l)" 2
+          on b container list | grep "$CONTAINER" >/dev/null
+          on b doctor > found
+          grep 'foreign files' found | grep 'did not write' >/dev/null
+          same "$(find "$CLOUD" -name '*.sync-conflict-*' | wc -l)" "$(find "$CLOUD" -name 0z | wc -l)"
+          """)
+      }
+    }
+
+    @Test("store verify uploads again what the backend lost, and names what nobody here has")
+    func verify() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          for n in 1 2 3; do head -c 100000 /dev/urandom > "$A/file $n"; done
+          synced a b
+          on a store verify --read-data
+          on a store verify --json | tr -d ' \\n' | grep '"damaged":\\[\\],"missing":\\[\\]' >/dev/null
+          exits 2 on a store verify --sample 10
+          exits 2 on a store verify --read-data --sample 0
+          exits 3 on a store verify iCloud.org.example.none
+          find "$CLOUD" -path '*/packs/*' -type f -delete
+          # This device has only the names.
+          status=0; on b store verify > missing || status=$?
+          same "$status" 1
+          same "$(grep -c '^missing .*/Documents/file [123]$' missing)" 3
+          on b store verify --json > report || true
+          grep -q '"missing"' report
+          on a store verify > repaired
+          grep -q 'Repaired: 3' repaired
+          synced a b
+          for n in 1 2 3; do cmp "$A/file $n" "$B/file $n"; done
+          on b store verify --read-data
+          # One bit of a pack that is there.
+          pack=$(find "$CLOUD" -path '*/packs/*' -type f | head -1)
+          chmod u+w "$pack"
+          byte=$(od -An -tu1 -j 5000 -N 1 "$pack" | tr -d ' ')
+          printf "\\\\$(printf %o $((byte ^ 1)))" |
+            dd of="$pack" bs=1 seek=5000 conv=notrunc status=none
+          on a store verify
+          on a store verify --read-data > repaired
+          same "$(grep -c 'Repaired: 0' repaired || true)" 0
+          on a store verify --read-data
+          """)
+      }
+    }
+  }
+}
