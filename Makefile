@@ -12,7 +12,9 @@ SOAK ?= 10
 MODEL_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 KILL_MINUTES ?= 10
+KILLS ?= 1000
 CEPH_MINUTES ?= 10
+RESTORES ?= 100
 CEPH ?=
 ROUNDS ?= 5
 SYNC_ROUNDS ?= 3
@@ -32,7 +34,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-ceph soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space install uninstall format lint clean
+.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-hangs soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +71,9 @@ bench-sync: build ## a gibibyte to a backend, beside restic, borg, syncthing and
 	@Tests/bench-sync/bench-sync --binary $(binary) --rounds $(SYNC_ROUNDS) --json .build/bench-sync.json \
 	  --table .build/bench-sync.md
 
+bench-large: build ## how late small changes are while a large file is uploaded (LARGE='--size 10GB --ceph')
+	@Tests/latency/measure-large --binary $(binary) $(LARGE)
+
 bench-s3: build ## a store that is 50 ms away, a Ceph, and beside rclone (S3_ROUNDS=, S3='--part beside')
 	@.ci/setup bench-s3
 	@Tests/s3/measure --binary $(binary) --rounds $(S3_ROUNDS) --json .build/bench-s3.json \
@@ -90,12 +95,18 @@ soak: build ## an hour of mixed load on two devices (SOAK_MINUTES=)
 soak-kills: build ## ten minutes of two devices whose daemons are killed all the time (KILL_MINUTES=)
 	@Tests/soak/kills --binary $(binary) --minutes $(KILL_MINUTES)
 
+soak-hangs: build ## a thousand kills under load: commands that hang, and when a new mount answers (KILLS=)
+	@Tests/soak/hangs --binary $(binary) --kills $(KILLS)
+
 soak-ceph: build ## the same on a Ceph whose gateway is killed all the time (CEPH_MINUTES=, CEPH=--faults)
 	@.ci/setup services
 	@Tests/soak/ceph --binary $(binary) --minutes $(CEPH_MINUTES) $(CEPH)
 
 conformance: build ## run public POSIX suites in a mount and in a native directory (docs/testing.md)
 	@Tests/conformance/run $(binary)
+
+soak-rollback: build ## three devices on a store that is set back over and over (RESTORES=, ROLLBACK=--backend ceph)
+	@Tests/soak/rollback --binary $(binary) --restores $(RESTORES) $(ROLLBACK)
 
 soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	@.ci/setup tests
