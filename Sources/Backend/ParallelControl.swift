@@ -1,10 +1,9 @@
 /// How many transfers at the same time are worth it: more as long as more bytes come through with
 /// them, half as many when the store fails or asks for a pause.
 ///
-/// It begins by doubling, as long as that gives a quarter more, and goes on one by one. It judges by
-/// rounds of as many transfers as it allows. A round holds only time in which the limit was
-/// reached:
-/// one in which fewer transfers were to do, or none, starts again.
+/// It begins by doubling, as long as that gives a quarter more, and goes on one by one. It judges
+/// by rounds of as many transfers as it allows. A round holds only time in which the limit was
+/// reached: one in which fewer transfers were to do, or none, starts again.
 package struct ParallelControl: Sendable {
   package static let bounds = 2...32
 

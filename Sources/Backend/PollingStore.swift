@@ -14,9 +14,8 @@ package struct PollPace: Sendable {
 /// that this device puts are no news, but where it works others may too, so they make the asking quick again.
 ///
 /// Of a prefix only keys are seen that come after all before, as those of a log do, and that the
-/// last of them
-/// is gone. Stands above all else, so
-/// that what it asks is counted, and is not asked in airplane mode. A store that tells by itself it leaves alone.
+/// last of them is gone. Stands above all else, so that what it asks is counted, and is not asked
+/// in airplane mode. A store that tells by itself it leaves alone.
 package final class PollingStore: ObjectStore {
   private struct Watch {
     /// The last key that was seen; nil before any was.
@@ -153,8 +152,7 @@ package final class PollingStore: ObjectStore {
   }
 
   /// From where a list has the last key that was seen, too: a store that lost it went back to an
-  /// earlier
-  /// state, which is news.
+  /// earlier state, which is news.
   private static func before(_ cursor: String?, _ prefix: String) -> String? {
     guard let cursor, cursor.utf8.count > prefix.utf8.count + 1 else { return nil }
     return String(cursor.dropLast())

@@ -43,8 +43,7 @@ extension StoreKey {
   private static let log = "/log/"
 
   /// Whether a key below `prefix` may be news. In the log of a container only segments are: a
-  /// foreign file there
-  /// may stand behind all of them, and would hide each that comes.
+  /// foreign file there may stand behind all of them, and would hide each that comes.
   static func mayBeNews(_ key: String, under prefix: String) -> Bool {
     guard prefix.hasPrefix(containers), prefix.hasSuffix(log), key.hasPrefix(prefix) else {
       return true

@@ -2,8 +2,7 @@
 /// announces.
 ///
 /// An announced length alone is no deadline, since a store may announce a gibibyte and send a byte
-/// a
-/// second. So the bytes that have come count as well: with them alone, twice the patience is
+/// a second. So the bytes that have come count as well: with them alone, twice the patience is
 /// granted.
 struct AnswerDeadline {
   let began: UInt64

@@ -27,9 +27,8 @@ struct S3Request: Sendable {
 /// Signed requests to one bucket, over connections that are kept and used again.
 ///
 /// Safe from any task. A request fails after 30 s without a byte, and when its bytes come too
-/// slowly
-/// (`AnswerDeadline`): neither a half-open connection nor a trickling one holds up its caller for
-/// hours.
+/// slowly (`AnswerDeadline`): neither a half-open connection nor a trickling one holds up its
+/// caller for hours.
 final class S3Connection: Sendable {
   let address: S3Address
   private let client: HTTPClient

@@ -13,9 +13,8 @@ package protocol DescriptorHolder: AnyObject, Sendable {
 /// Limits how many content files stay open between uses.
 ///
 /// All programs share the descriptors of the daemon. Above the limit the files that were not used
-/// for
-/// longest are closed, so that a program which opens very many files takes no descriptor away from
-/// sync. Holders may call it with their own lock held. The lock is a leaf.
+/// for longest are closed, so that a program which opens very many files takes no descriptor away
+/// from sync. Holders may call it with their own lock held. The lock is a leaf.
 package final class DescriptorBudget: Sendable {
   package static let shared = DescriptorBudget()
 

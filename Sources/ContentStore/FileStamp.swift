@@ -29,10 +29,8 @@ package struct FileStamp: Equatable {
   package static var tick: Int64 { 20_000_000 }
 
   /// The modification time for a row that had `known`. The file's clock is the kernel's coarse one:
-  /// it
-  /// may be a little behind ours, and time is not to go back because of that, nor stand still. A
-  /// time
-  /// that was set on purpose is further away.
+  /// it may be a little behind ours, and time is not to go back because of that, nor stand still. A
+  /// time that was set on purpose is further away.
   package func modified(after known: Int64) -> Int64 {
     modified < known && known - modified < Self.tick ? known + 1 : modified
   }

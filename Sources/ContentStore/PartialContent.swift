@@ -6,11 +6,10 @@ package import SystemPackage
 /// A content file that is being filled from the backend, and which of its bytes are there.
 ///
 /// The file has its full length from the start, and is one hole. Blocks of zeros stay holes, so
-/// that a
-/// sparse file takes no more room here than where it was made. Which bytes are there is known in
-/// memory
-/// alone: what is left in files after the process ends is a cache that the next start sweeps. Any
-/// thread; the locks are not held over a write: bytes count as present only once they are written.
+/// that a sparse file takes no more room here than where it was made. Which bytes are there is
+/// known in memory alone: what is left in files after the process ends is a cache that the next
+/// start sweeps. Any thread; the locks are not held over a write: bytes count as present only once
+/// they are written.
 package final class PartialContent: Sendable {
   package let key: ContentKey
   package let size: UInt64

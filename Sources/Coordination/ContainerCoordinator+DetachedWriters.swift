@@ -22,8 +22,7 @@ extension ContainerCoordinator {
   }
 
   /// Brings the row of a file that a detached writer changes up to date. Gives whether the file is
-  /// such
-  /// a one; nearly free while there is none.
+  /// such a one; nearly free while there is none.
   @discardableResult
   package func lookAtDetachedWriter(_ number: InodeNumber) -> Bool { detached.look(at: number) }
 

@@ -7,8 +7,7 @@ package import SystemPackage
 /// The content of a file that is to be uploaded.
 extension ContainerCoordinator {
   /// Nil while a program has it open for writing, a mapping included, when it was removed or
-  /// replaced
-  /// before it was opened here, and when the row was behind the file.
+  /// replaced before it was opened here, and when the row was behind the file.
   package func contentForUpload(of inode: Catalog.Inode) throws(Errno) -> OpenFile? {
     let key = ContentKey(item: inode.item, generation: inode.generation)
     do throws(Errno) {
@@ -25,8 +24,7 @@ extension ContainerCoordinator {
   }
 
   /// Whether the file has the length that its row says. If not, the row is corrected: a shorter
-  /// file
-  /// than the one that a program wrote must never be uploaded.
+  /// file than the one that a program wrote must never be uploaded.
   private func isAsItsRow(_ inode: Catalog.Inode, _ file: OpenFile) throws(Errno) -> Bool {
     let stamp = FileStamp(try file.status())
     guard stamp.size != inode.size else { return true }

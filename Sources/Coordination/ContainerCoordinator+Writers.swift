@@ -11,8 +11,7 @@ package struct OpeningProgram: Hashable, Sendable {
 /// something.
 extension ContainerCoordinator {
   /// The programs that opened a file for writing and still run. One that only inherited the open
-  /// file
-  /// is not among them.
+  /// file is not among them.
   package func writingPrograms(_ number: InodeNumber) -> [OpeningProgram] {
     Set(writingProcesses(number)).filter { !Processes.isGone($0) }
       .map { Processes.process(ofThread: $0) }.sorted()

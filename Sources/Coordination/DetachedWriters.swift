@@ -8,17 +8,13 @@ internal import SystemPackage
 /// Writers that outlived their mount.
 ///
 /// The kernel serves opens and mappings of a local file without the daemon (`docs/passthrough.md`).
-/// A
-/// program can therefore go on writing after its mount, or even the daemon that made the mount, has
-/// ended. Invariant: such a file counts as open for writing until a lease says that nothing writes
-/// to
-/// it any more, and its row follows the file until then. No upload, eviction or remote change can
-/// use
-/// a row that is behind its file.
+/// A program can therefore go on writing after its mount, or even the daemon that made the mount,
+/// has ended. Invariant: such a file counts as open for writing until a lease says that nothing
+/// writes to it any more, and its row follows the file until then. No upload, eviction or remote
+/// change can use a row that is behind its file.
 ///
 /// A thread of its own, which exists only while there is such a file, looks at the files. Lock
-/// order:
-/// this lock, then the catalog's.
+/// order: this lock, then the catalog's.
 final class DetachedWriters: Sendable {
   private struct File {
     let generation: UInt64

@@ -3,16 +3,14 @@ package import SystemPackage
 
 /// Tells whether the store holds what this device read there. Local content may be dropped only on
 /// the strength of a look that was made a moment ago: a store can go back to an earlier state at
-/// any
-/// time. The sync engine does it, as with `ContentFetching`.
+/// any time. The sync engine does it, as with `ContentFetching`.
 package protocol StoreConfirming: Sendable {
   /// Why nothing may be evicted now; nil: the store was looked at a moment ago and is sound. EAGAIN
   /// means that `confirmStore` has to be called first.
   var evictionRefusal: Errno? { get }
 
   /// Looks at the store. Returns without waiting. `completion` is called exactly once, on any
-  /// thread,
-  /// with no lock held: nil, or why nothing may be evicted.
+  /// thread, with no lock held: nil, or why nothing may be evicted.
   func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void)
 }
 
@@ -21,8 +19,7 @@ extension ContainerCoordinator {
   package static let confirmations = 5
 
   /// EAGAIN: call `confirmStore`, then evict again. EBUSY: the store is not what this device knows,
-  /// so
-  /// content here may be the only copy. ENETDOWN: the store cannot be asked.
+  /// so content here may be the only copy. ENETDOWN: the store cannot be asked.
   func requireConfirmedStore() throws(Errno) {
     if let refusal = storeConfirmer?.evictionRefusal { throw refusal }
   }

@@ -236,8 +236,7 @@ package final class AccountSession: Sendable {
   }
 
   /// Moves what this device has of a container out of the way, for another one of its name. Nothing
-  /// is deleted:
-  /// some of it may be nowhere else. Gives its name there; nil: nothing of it is here.
+  /// is deleted: some of it may be nowhere else. Gives its name there; nil: nothing of it is here.
   package func setAside(_ id: ContainerID, reason: String) throws(ControlError) -> String? {
     try close(id)
     let directory = ContainerDirectory(id: id, in: state.containers)

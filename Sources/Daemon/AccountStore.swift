@@ -37,8 +37,7 @@ package struct StoredAccount: Codable, Equatable, Sendable {
 
 extension StoredAccount {
   /// Variables that say where access keys come from. They are replaced together: half of one pair
-  /// of
-  /// keys with half of another is no pair.
+  /// of keys with half of another is no pair.
   private static let keyNames: Set<String> = [
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE",
     "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -47,9 +46,8 @@ extension StoredAccount {
   ]
 
   /// Updates what the account keeps of the environment of a further sign-in. Access keys are
-  /// replaced
-  /// when that environment has some, the proxy when it names one; the rest stays as it was. Returns
-  /// whether anything changed.
+  /// replaced when that environment has some, the proxy when it names one; the rest stays as it
+  /// was. Returns whether anything changed.
   package mutating func take(_ given: [String: String]) -> Bool {
     var result = environment ?? [:]
     let replaced = Set(

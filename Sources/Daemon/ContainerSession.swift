@@ -88,8 +88,7 @@ package final class ContainerSession: Sendable {
   }
 
   /// Corrects the rows that a daemon which was killed, or which ended under a writer, left behind,
-  /// and
-  /// sweeps content that no row names. Gives the files that something still writes to.
+  /// and sweeps content that no row names. Gives the files that something still writes to.
   @discardableResult
   static func recover(
     _ catalog: ContainerCatalog, _ content: ContentFiles, _ logger: Logger
@@ -244,8 +243,7 @@ package final class ContainerSession: Sendable {
   }
 
   /// Notices that the kernel has unmounted it: the mount's end follows a moment later. Gives up
-  /// after the
-  /// time, for after `umount -l` it ends when the last program has closed its files.
+  /// after the time, for after `umount -l` it ends when the last program has closed its files.
   package func noticeUnmounting(milliseconds: Int = 10_000) {
     guard let mount = mounted, !mount.isInMountTable else { return }
     if mount.waitUntilUnmounted(milliseconds: milliseconds) { ended(mount) }

@@ -4,8 +4,7 @@ package import Platform
 internal import SystemPackage
 
 /// Sees to it that the mounts of this daemon can be freed if the daemon is killed: by the watchdog
-/// at
-/// once, and else by the next command, which finds them in the state directory.
+/// at once, and else by the next command, which finds them in the state directory.
 package final class MountGuard: ConnectionGuarding {
   private let watchdog: ConnectionWatchdog
   private let path: String

@@ -6,8 +6,7 @@ internal import SyncEngine
 /// arrived after the list was shown.
 ///
 /// In memory: after a restart of the daemon a command means what is there when it begins. The
-/// oldest
-/// lists go when there are very many.
+/// oldest lists go when there are very many.
 final class ShownVersionLists: Sendable {
   private struct Key: Hashable {
     let container: ContainerID

@@ -41,8 +41,7 @@ package final class ControlClient {
   /// no daemon any more.
   ///
   /// One that was killed may have the socket for good, if a thread of it waits in the kernel. It is
-  /// freed
-  /// first.
+  /// freed first.
   package static func connectIfRunning(state: String) throws(ControlError) -> ControlClient? {
     if let complaint = ServedMounts.release(state: state).complaint {
       throw ControlError(.failed, complaint)

@@ -3,8 +3,7 @@ internal import Model
 internal import SystemPackage
 
 /// POSIX access control lists. The kernel checks them; here they are kept in step with the mode,
-/// and
-/// given to what is made in a directory that has an initial list. Source: acl(5).
+/// and given to what is made in a directory that has an initial list. Source: acl(5).
 extension ContainerFileSystem {
   /// What a new item begins with.
   struct InitialAccess {

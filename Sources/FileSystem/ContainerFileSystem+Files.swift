@@ -447,8 +447,7 @@ extension ContainerFileSystem {
   }
 
   /// lseek(2) with SEEK_DATA or SEEK_HOLE. Missing ranges are data: a program that copies would
-  /// make
-  /// zeros of a hole without reading it, and `mv` would then remove the only name of the rest.
+  /// make zeros of a hole without reading it, and `mv` would then remove the only name of the rest.
   package func seek(
     _ handle: UInt64, _ kind: SeekKind, from offset: UInt64
   ) throws(Errno) -> UInt64 {

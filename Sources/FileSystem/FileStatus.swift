@@ -10,8 +10,7 @@ typealias Inode = Catalog.Inode
 package struct FileStatus: Sendable {
   package let inode: Catalog.Inode
   /// Of 512 bytes; 0 of a directory. A file of which bytes are missing has at least one: GNU tar
-  /// takes
-  /// a file without blocks for one hole, and archives zeros without asking for anything.
+  /// takes a file without blocks for one hole, and archives zeros without asking for anything.
   package let blocks: UInt64
   /// The kernel may be writing to it without a word, through a mapping even without knowing itself:
   /// what is told of it now need not be so a moment later.

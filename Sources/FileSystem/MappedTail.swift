@@ -4,10 +4,8 @@ package import SystemPackage
 ///
 /// Those bytes are no part of the file, and have to read as zeros once the file grows. A local file
 /// system sees to that, the kernel's FUSE does not: a page that a mapping changed before the file
-/// grew
-/// keeps them, and is written back with them. With passthrough there are no such pages. So where
-/// the
-/// kernel asks the daemon:
+/// grew keeps them, and is written back with them. With passthrough there are no such pages. So
+/// where the kernel asks the daemon:
 ///
 /// - Before a write, an allocation or a copy that leaves a gap after the end, the kernel is made to
 /// drop
@@ -36,8 +34,7 @@ enum MappedTail {
 
 extension ContainerFileSystem {
   /// The last page of a file which the kernel may have and has to drop before something is written
-  /// at
-  /// `offset`, or allocated up to there; nil where no gap is left after the end.
+  /// at `offset`, or allocated up to there; nil where no gap is left after the end.
   package func lastPage(
     of handle: UInt64, beforeWritingAt offset: UInt64
   ) throws(Errno) -> Range<UInt64>? {

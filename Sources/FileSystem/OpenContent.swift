@@ -205,8 +205,7 @@ final class OpenContent: Sendable {
   func noteTail(_ tail: Range<UInt64>?) { state.withLock { $0.tail = tail } }
 
   /// After a page was written back over `range`: takes out of the file what a mapping had stored
-  /// past
-  /// the former end of it.
+  /// past the former end of it.
   func clearTail(of file: OpenFile, in range: Range<UInt64>) throws(Errno) {
     let found = state.withLock { state -> Range<UInt64>? in
       guard let tail = state.tail, tail.overlaps(range) else { return nil }

@@ -36,8 +36,7 @@ enum FuseCapabilities {
       // O_TRUNC comes with the open: a placeholder is truncated without its content being fetched.
       Choice(flag: FUSE_CAP_ATOMIC_O_TRUNC, isWanted: true),
       // A file handle (open_by_handle_at(2), NFS) finds an inode that the kernel has forgotten, by
-      // a lookup
-      // of `.`: inode numbers are never used again.
+      // a lookup of `.`: inode numbers are never used again.
       Choice(flag: FUSE_CAP_EXPORT_SUPPORT, isWanted: true),
       // Targets never change, so they are read once.
       Choice(flag: FUSE_CAP_CACHE_SYMLINKS, isWanted: true),

@@ -54,8 +54,7 @@ package struct AccessControlList: Hashable, Sendable {
   }
 
   /// One entry each for the owner, the owning group and others, and a mask where others are named;
-  /// in
-  /// the order of the tags.
+  /// in the order of the tags.
   private var isValid: Bool {
     func count(_ tag: Tag) -> Int { entries.count { $0.tag == tag } }
     let isNaming = count(.user) + count(.group) > 0
@@ -105,8 +104,7 @@ package struct AccessControlList: Hashable, Sendable {
   }
 
   /// Of a directory's initial list, for what is made in it with `mode`: the new item's own list,
-  /// which
-  /// grants no more than `mode` asks for, and its mode. Source: acl(5), "Object creation".
+  /// which grants no more than `mode` asks for, and its mode. Source: acl(5), "Object creation".
   package func inherited(mode: UInt16) -> (list: AccessControlList, mode: UInt16) {
     var list = self
     let hasMask = permissions(.mask) != nil

@@ -1,9 +1,8 @@
 /// A content that an item named and no longer names, although nobody wrote over it.
 ///
 /// It is kept among the removed items as an item of its own, so that a trash of older snapshots and
-/// an
-/// older device can hold it. Its identity follows from the item and the version: every device that
-/// folds the log comes to the same one.
+/// an older device can hold it. Its identity follows from the item and the version: every device
+/// that folds the log comes to the same one.
 extension ItemRecord {
   /// The identity under which a version of an item is kept. No item that lives has it by chance.
   package static func keptIdentity(of version: VersionID, in item: ItemID) -> ItemID {
@@ -28,8 +27,7 @@ extension ItemRecord {
   }
 
   /// The contents that this record names, that can be read, and that `other` has neither under
-  /// their
-  /// identity nor as the same bytes.
+  /// their identity nor as the same bytes.
   package func contents(missingIn other: ItemRecord) -> [ContentVersion] {
     let known = other.contents
     return contents.filter { version in

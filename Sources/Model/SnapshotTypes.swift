@@ -56,8 +56,7 @@ package struct SnapshotPart: Hashable, Sendable {
 }
 
 /// A recovery of a container whose store went back to an earlier state: from its snapshot on all
-/// devices
-/// continue on one log.
+/// devices continue on one log.
 package struct LogRecovery: Hashable, Sendable {
   /// So many segments before its head a recovering device tells of.
   package static let mostKnown = 1024

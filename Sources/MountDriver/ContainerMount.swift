@@ -22,9 +22,8 @@ package final class ContainerMount: Sendable {
   private let echo: ChangeEcho
 
   /// `mountpoint` is an absolute path without links in it. `guards` hears of the connection before
-  /// it
-  /// is served; its end is for the caller to tell. `logger` gets a line for what went wrong
-  /// that no program is told of.
+  /// it is served; its end is for the caller to tell. `logger` gets a line for what went wrong that
+  /// no program is told of.
   package init(
     fileSystem: ContainerFileSystem, mountpoint: String, options: MountOptions,
     guards: (any ConnectionGuarding)? = nil, logger: @escaping @Sendable (String) -> Void
@@ -89,8 +88,8 @@ package final class ContainerMount: Sendable {
   /// committed. Throws `.busy` while a program uses the mount, which then stays as it is.
   ///
   /// Another mount namespace may have a copy of the mount, which keeps it in use although no path
-  /// here leads
-  /// to it. With `patience`, in milliseconds, that copy loses its connection after the time.
+  /// here leads to it. With `patience`, in milliseconds, that copy loses its connection after the
+  /// time.
   package func unmount(patience: Int? = nil) throws(MountError) {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {

@@ -103,8 +103,7 @@ package struct MountOptions: Hashable, Sendable {
     case "suid", "nosuid", "dev", "nodev", "exec", "noexec", "noatime", "sync", "dirsync":
       setKernelOption(name)
     // For fstab(5): mount(8) keeps `dev` and `suid` from helpers, since they are its defaults, and
-    // all
-    // that begins with `x-`.
+    // all that begins with `x-`.
     case "allow_dev", "allow_suid": setKernelOption(String(name.dropFirst("allow_".count)))
     // For mount(8) and the system's start, or the kernel's default.
     case "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",

@@ -172,8 +172,8 @@ extension RequestHandler {
   }
 
   /// Before a change that leaves a gap after the file's end: see `MappedTail`. A page that the
-  /// kernel has
-  /// but holds until the answer was not filled, so no mapping changed it: then this gives up.
+  /// kernel has but holds until the answer was not filled, so no mapping changed it: then this
+  /// gives up.
   private func dropLastPage(
     _ node: UInt64, _ handle: UInt64, beforeWritingAt offset: UInt64
   ) throws(Errno) {

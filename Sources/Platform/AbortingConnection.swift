@@ -4,10 +4,9 @@ internal import SystemPackage
 
 extension Unmounting {
   /// Has the kernel give up the FUSE connection of a mount: whatever waits for an answer gets an
-  /// error. The mount stays in the tree. `device` is its `MountedFileSystem.device`. Gives false where
-  /// neither the control file system nor the rights for it or for `MNT_FORCE` are there. Source:
-  /// the
-  /// kernel's fuse/fuse.rst, "Aborting a filesystem connection".
+  /// error. The mount stays in the tree. `device` is its `MountedFileSystem.device`. Gives false
+  /// where neither the control file system nor the rights for it or for `MNT_FORCE` are there.
+  /// Source: the kernel's fuse/fuse.rst, "Aborting a filesystem connection".
   package static func abortConnection(of mountpoint: String, device: String) -> Bool {
     if let minor = device.split(separator: ":").last.flatMap({ UInt32($0) }) {
       let descriptor = linux_open_fuse_abort(minor)

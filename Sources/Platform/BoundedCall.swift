@@ -3,8 +3,7 @@ internal import Glibc
 /// Calls that a mount can block whose daemon is dead or stopped.
 package enum BoundedCall {
   /// Runs `body` on a thread of its own and gives up after the time; nil then. The thread is left
-  /// to
-  /// itself: it ends when the kernel answers, or with the process.
+  /// to itself: it ends when the kernel answers, or with the process.
   package static func run<Value: Sendable>(
     milliseconds: Int, _ body: @escaping @Sendable () -> Value
   ) -> Value? {

@@ -13,8 +13,7 @@ package protocol ConnectionGuarding: Sendable {
 ///
 /// A dead daemon can have a thread that waits in the kernel for a lock, whose holder waits for the
 /// daemon. That thread keeps all descriptors of the daemon open, the FUSE device among them, so
-/// that
-/// the connection never ends by itself. `docs/decisions/killed-daemons.md` has the details.
+/// that the connection never ends by itself. `docs/decisions/killed-daemons.md` has the details.
 package final class ConnectionWatchdog: Sendable {
   private struct State {
     /// Nil while no watchdog runs.
@@ -35,8 +34,7 @@ package final class ConnectionWatchdog: Sendable {
   }
 
   /// Gives false where nothing could abort the connection: the control file system is not mounted,
-  /// and
-  /// this process may not mount it.
+  /// and this process may not mount it.
   package func add(_ device: String) -> Bool {
     guard let minor = Self.minor(of: device) else { return false }
     return state.withLock { state in
@@ -58,8 +56,7 @@ package final class ConnectionWatchdog: Sendable {
   }
 
   /// The watchdog acts when this thread ends, and this thread ends only with the process: it waits
-  /// for
-  /// nothing that a killed process has to wait for.
+  /// for nothing that a killed process has to wait for.
   private func keepOneRunning() {
     while true {
       var ends: [Int32] = [-1, -1]

@@ -70,9 +70,8 @@ extension Processes {
   package static func isGone(_ number: Int32) -> Bool { kill(number, 0) != 0 && errno == ESRCH }
 
   /// Whether a process was killed, or ends, and the kernel cannot remove it yet because a thread of
-  /// it
-  /// waits for something. Its descriptors are still open then, and its locks held. False when it is
-  /// gone.
+  /// it waits for something. Its descriptors are still open then, and its locks held. False when it
+  /// is gone.
   package static func isEnding(_ process: Start) -> Bool {
     guard let status = status(ofThread: process.number), status.start == process else {
       return false

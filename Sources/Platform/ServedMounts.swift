@@ -2,12 +2,10 @@ internal import Glibc
 package import SystemPackage
 
 /// What a daemon has mounted, in a file that outlives it, so that others can free what it held if
-/// it is
-/// killed: see `release`.
+/// it is killed: see `release`.
 ///
 /// A line with the daemon's process and the time of its start, then one for each mount: the device
-/// and
-/// the mount point, in which `mountinfo`'s characters are escaped as they are there.
+/// and the mount point, in which `mountinfo`'s characters are escaped as they are there.
 package struct ServedMounts: Hashable, Sendable {
   package struct Mount: Hashable, Sendable {
     package let device: String
@@ -65,14 +63,12 @@ extension ServedMounts {
     /// The kernel keeps nothing of a daemon that was killed.
     case free
     /// The daemon was killed, and did not end in time. `isAborted`: what it waits for is not its
-    /// own
-    /// mounts, whose connections are aborted.
+    /// own mounts, whose connections are aborted.
     case stuck(ServedMounts, isAborted: Bool)
   }
 
   /// Frees what the kernel keeps of a daemon of the state directory that was killed, by aborting
-  /// its
-  /// connections. Does nothing when the daemon lives, and touches no mount.
+  /// its connections. Does nothing when the daemon lives, and touches no mount.
   package static func release(state: String, milliseconds: Int = 10_000) -> Release {
     guard let served = read(state + "/" + fileName), Processes.isEnding(served.daemon) else {
       return .free
@@ -95,8 +91,7 @@ extension ServedMounts {
 
   private func abort(_ mount: Mount) -> Bool {
     // The number may be another mount's by now. A mount that no path leads to any more (`umount
-    // -l`)
-    // is not in the table.
+    // -l`) is not in the table.
     let same = ((try? MountTable.read()) ?? []).filter { $0.device == mount.device }
     guard same.isEmpty || same.contains(where: { $0.type == MountedFileSystem.ubiquityType }) else {
       return true

@@ -28,8 +28,7 @@ extension OpenFile {
   package static let holeBlock: UInt64 = 4096
 
   /// Writes to a range of the file that is a hole or past its end, and leaves whole blocks of zeros
-  /// out:
-  /// they stay a hole. The file may be shorter than the range afterwards.
+  /// out: they stay a hole. The file may be shorter than the range afterwards.
   package func fillHole(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(Errno) {
     let block = Int(Self.holeBlock)
     let count = bytes.count

@@ -6,12 +6,10 @@ internal import RecordFormat
 /// That a device of the account deleted a container, as it says so in the store, in two places.
 ///
 /// **Invariant: only this says that a container was deleted.** Objects that a store does not show
-/// prove nothing: it may
-/// have been set back, may be incomplete, or may answer wrongly. The record `deleted/INCARNATION`
-/// is put before anything
-/// of the container goes. The same record then ends the log, as the object after its last segment:
-/// all devices see it in
-/// its order, and nothing can be put after it. Both stay for ever.
+/// prove nothing: it may have been set back, may be incomplete, or may answer wrongly. The record
+/// `deleted/INCARNATION` is put before anything of the container goes. The same record then ends
+/// the log, as the object after its last segment: all devices see it in its order, and nothing can
+/// be put after it. Both stay for ever.
 package struct ContainerDeletion: Equatable, Sendable {
   package let device: DeviceID
   package let time: Timestamp
@@ -118,10 +116,8 @@ extension RemoteContainer {
 
 extension RemoteAccount {
   /// Deletes a container and all that it holds but the records of that. The first of them is put
-  /// before anything goes,
-  /// and the name goes next: what of the rest a failure leaves behind belongs to no container, and
-  /// goes when this is
-  /// done again. Deleting what is not there is no error.
+  /// before anything goes, and the name goes next: what of the rest a failure leaves behind belongs
+  /// to no container, and goes when this is done again. Deleting what is not there is no error.
   ///
   /// `known`: as which this device knows it. It is deleted too, whatever the store shows of it.
   package func deleteContainer(

@@ -171,8 +171,7 @@ package actor ContentUploader {
   }
 
   /// Ends what is on its way, one way or the other: nothing is told to be stored afterwards. Calls
-  /// that
-  /// wait for it fail with `.cancelled`.
+  /// that wait for it fail with `.cancelled`.
   package func abandon() async {
     failure = failure ?? .cancelled
     for task in sending.values { task.cancel() }

@@ -35,8 +35,7 @@ package struct PackListing {
   }
 
   /// Whether the list has a pack, with at least `end` bytes where it tells sizes. To be asked in
-  /// the
-  /// order of identities.
+  /// the order of identities.
   package mutating func looksWhole(_ pack: PackID, upTo end: UInt64) async throws(RemoteError)
     -> Bool
   {
@@ -105,8 +104,7 @@ extension RemoteContainer {
   }
 
   /// Reads a segment whole and opens it. `hash`: the one that it must have; `previous`: that of the
-  /// segment before.
-  /// Gives its own hash with what was found.
+  /// segment before. Gives its own hash with what was found.
   package func checkSegment(_ sequence: UInt64, hash: [UInt8]? = nil, previous: [UInt8]?)
     async throws(RemoteError) -> (check: ObjectCheck, hash: [UInt8]?)
   {

@@ -3,9 +3,8 @@ internal import Model
 internal import Platform
 
 /// A key of an account's store, taken apart. Only keys that the functions of `ObjectName` can make
-/// have one: any
-/// other key is foreign, such as the conflict copy of a file synchroniser, and readers pass over
-/// it.
+/// have one: any other key is foreign, such as the conflict copy of a file synchroniser, and
+/// readers pass over it.
 enum ObjectKey: Equatable {
   case format
   case name([UInt8])
@@ -90,9 +89,8 @@ enum ObjectKey: Equatable {
 
 extension RemoteContainer {
   /// Up to `limit` segments of the log after a sequence number, in order. Fewer than `limit` means
-  /// that there are no
-  /// more. Foreign names among them cost further requests, but end the list only after so many that
-  /// no log could be read there.
+  /// that there are no more. Foreign names among them cost further requests, but end the list only
+  /// after so many that no log could be read there.
   func segmentKeys(after sequence: UInt64, limit: Int) async throws(RemoteError) -> [String] {
     let store = store
     let prefix = ObjectName.log(incarnation)

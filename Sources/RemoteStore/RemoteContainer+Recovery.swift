@@ -3,12 +3,10 @@ package import Model
 internal import RecordFormat
 
 /// What recovery asks of a container: how far anything in the store reaches, and the segment from
-/// which
-/// the log goes on.
+/// which the log goes on.
 extension RemoteContainer {
   /// Sequences of all segments and snapshots that the store names. Names are hostile: one that no
-  /// log
-  /// ever reaches is passed over.
+  /// log ever reaches is passed over.
   package func sequences() async throws(RemoteError) -> [UInt64] {
     let log = ObjectName.log(incarnation)
     let segments = try await store.allKeys(log).compactMap {
@@ -19,8 +17,7 @@ extension RemoteContainer {
   }
 
   /// Gives the container its name again, if a store that went back lacks it. False: the name is
-  /// another
-  /// container's.
+  /// another container's.
   package func restoreName(from origin: LogOrigin) async throws(RemoteError) -> Bool {
     let code = keys.objectName(of: id)
     let object = ObjectName.name(code)
@@ -38,8 +35,7 @@ extension RemoteContainer {
   }
 
   /// A segment that changes nothing, for the place where a log goes on after a recovery. It is put
-  /// with
-  /// `put`.
+  /// with `put`.
   package func recoverySegment(
     at sequence: UInt64, after previous: LogPosition, from origin: LogOrigin
   ) -> (position: LogPosition, bytes: [UInt8]) {

@@ -48,8 +48,7 @@ import Testing
   }
 
   /// What `TransferPlaces` does with its control, over a network on which each transfer takes a
-  /// second, of
-  /// which no more than `capacity` get on at full speed.
+  /// second, of which no more than `capacity` get on at full speed.
   private final class TransferPlacesProbe {
     private var control = ParallelControl()
     private let capacity: Int

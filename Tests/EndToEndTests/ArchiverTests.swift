@@ -2,8 +2,7 @@ import Foundation
 import Testing
 
 /// Every archiver, copier and backup program that looks for holes, on files of which nothing, a
-/// part or
-/// all is local (`Tests/archivers/copies`).
+/// part or all is local (`Tests/archivers/copies`).
 extension EndToEnd {
   @Suite struct ArchiverTests {
     @Test("archivers, copiers and backup programs read no zeros for missing content")

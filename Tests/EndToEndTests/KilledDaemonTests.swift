@@ -12,8 +12,8 @@ extension EndToEnd {
     }()
 
     /// `stuck NUMBER`: the backend's directory becomes one that never answers, and a thread of the
-    /// daemon
-    /// is waiting there when this returns. `freed`: the reverse. `watchdog DAEMON`: its number.
+    /// daemon is waiting there when this returns. `freed`: the reverse. `watchdog DAEMON`: its
+    /// number.
     private static let prelude = #"""
       touch killed
       cc -O1 -D_FILE_OFFSET_BITS=64 -o tool "$SOURCES/Tests/CrashTools/pit.c" $(pkg-config --cflags --libs fuse3)

@@ -147,8 +147,7 @@ final class DeviceLife: @unchecked Sendable {
   }
 
   /// The version of a package is an archive of its directory: a file in it is some of the chunks,
-  /// one
-  /// after another.
+  /// one after another.
   private static func manifests(_ versions: [ContentVersion], isPackage: Bool) -> [Manifest] {
     let manifests = versions.compactMap(\.manifest)
     guard isPackage else { return manifests }

@@ -3,10 +3,8 @@ import Model
 import SyncEngine
 
 /// In some runs the cloud goes back to earlier states, as when somebody restores a backup of it,
-/// and some
-/// device recovers it. What no device had locally at that moment, and the cloud has no more, is
-/// excused;
-/// everything else has to be there in the end.
+/// and some device recovers it. What no device had locally at that moment, and the cloud has no
+/// more, is excused; everything else has to be there in the end.
 final class Rollbacks {
   private unowned let world: World
   private var random: SeededGenerator

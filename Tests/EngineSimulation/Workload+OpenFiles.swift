@@ -5,8 +5,7 @@ import Platform
 import SystemPackage
 
 /// Programs that keep a file open for minutes, such as one that writes a log or a database, while
-/// the
-/// user of the device goes on.
+/// the user of the device goes on.
 extension SimulatedDevice {
   func holdOpen() {
     guard isUp, !isHolding, let life else { return }
@@ -58,8 +57,7 @@ extension SimulatedDevice {
   }
 
   /// Two writes that belong together, as a database makes them: what is between them is nobody's to
-  /// see
-  /// while the program goes on.
+  /// see while the program goes on.
   private func transact(
     _ file: OpenFile, _ handle: UInt64, _ number: InodeNumber, _ life: DeviceLife
   ) async throws {

@@ -227,8 +227,7 @@ extension SimulatedDevice {
   }
 
   /// The user saw this and does away with it. Another content or item takes its place, or it is
-  /// removed and
-  /// goes to the trash; with a file its conflict versions go there in any case.
+  /// removed and goes to the trash; with a file its conflict versions go there in any case.
   func supersede(
     _ inode: Catalog.Inode, _ life: DeviceLife, alsoConflicts: Bool = true, isRemoved: Bool = false
   ) throws {

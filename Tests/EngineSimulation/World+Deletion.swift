@@ -9,8 +9,7 @@ import SystemPackage
 /// A container that a device of the account deletes while the others work on it.
 extension World {
   /// In place of coming to rest: whatever was under way, all devices learn of the deletion, keep
-  /// what they have, and put
-  /// nothing more into the cloud.
+  /// what they have, and put nothing more into the cloud.
   func deleteAndSettle() throws {
     let account = accounts[0]
     let devices = devices.filter { $0.account === account }

@@ -1,8 +1,7 @@
 import RemoteStore
 
 /// Files of other programs that lie in the cloud among the objects of an account: conflict copies
-/// of a file
-/// synchroniser, temporary files, and whatever else.
+/// of a file synchroniser, temporary files, and whatever else.
 extension World {
   /// Puts some, now and then. Their random numbers are their own.
   func litter() {

@@ -220,8 +220,8 @@ extension World {
   }
 
   /// A file that is removed, and another one of its name made before the device sends that: to the
-  /// other
-  /// devices that is a file that was saved over, as programs do that remove the old file first.
+  /// other devices that is a file that was saved over, as programs do that remove the old file
+  /// first.
   private func noteReplaced(
     _ changes: LogChanges, _ tree: [ItemID: ItemRecord], _ ledger: Ledger
   ) {
@@ -400,8 +400,7 @@ struct ItemHistory {
   init(restored: Set<ItemID>) { self.restored = restored }
 
   /// What is wrong with a segment. The reasons to come back are the trash, an edit that the removal
-  /// did
-  /// not know, and for a directory what is in it.
+  /// did not know, and for a directory what is in it.
   mutating func note(_ changes: LogChanges) -> [String] {
     var problems: [String] = []
     for record in changes.upserts {

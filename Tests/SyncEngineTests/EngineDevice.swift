@@ -27,8 +27,7 @@ final class EngineDevice: Sendable {
   static let container = try! ContainerID("iCloud.org.example.engine")
 
   /// `former`: a stopped device of which this one is the next life. With `incarnation` and `format`
-  /// the device
-  /// opens a container that it knows, as the daemon does, else it makes one or joins it.
+  /// the device opens a container that it knows, as the daemon does, else it makes one or joins it.
   init(
     store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand,
     settings: SyncSettings = SyncSettings(), allotment: Allotment = Allotment(),

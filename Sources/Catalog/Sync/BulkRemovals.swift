@@ -4,8 +4,7 @@ package import SystemPackage
 /// Very many removals: what is gone here or elsewhere, a page at a time.
 extension ContainerCatalog {
   /// Items that were in sync and are gone here, in the order of their identities after one, each
-  /// with its
-  /// dirty mark.
+  /// with its dirty mark.
   package func removedHere(after item: ItemID?, limit: Int) throws(Errno) -> [(
     item: ItemID, stamp: UInt64
   )] {
@@ -19,8 +18,7 @@ extension ContainerCatalog {
   }
 
   /// Items that the log does not have any more and that are not marked as changed here, in the
-  /// order of
-  /// their identities after one.
+  /// order of their identities after one.
   package func removedElsewhere(after item: ItemID?, limit: Int) throws(Errno) -> [ItemID] {
     try changeLazily { engine in
       try engine.database { db in

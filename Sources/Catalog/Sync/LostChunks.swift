@@ -6,8 +6,7 @@ package import SystemPackage
 /// damaged.
 ///
 /// They are known until their pack is found whole. A chunk that the log has at another place since
-/// is not lost any more,
-/// so rows of a former place do no harm.
+/// is not lost any more, so rows of a former place do no harm.
 extension Engine {
   /// Whether nothing is at the place, or something damaged; nil: no check found anything wrong
   /// there.

@@ -171,8 +171,7 @@ extension ContainerCatalog {
   }
 
   /// Those of some chunks that the log knows and that stay, and that no check found missing: new
-  /// contents may refer to
-  /// them.
+  /// contents may refer to them.
   package func usableChunks(_ ids: [ChunkID]) throws(Errno) -> Set<ChunkID> {
     try run { engine in
       var result: Set<ChunkID> = []

@@ -16,11 +16,9 @@ enum RecoveredLog {
 /// A recovery takes the place of the remote tree after the store went back to an earlier state.
 ///
 /// **Invariant: nothing that is local here is given up for what the recovered log lacks.** An item
-/// that it
-/// lacks is new here. A content that it lacks, or names without chunks, and that is local here is
-/// uploaded again, as the version that it was: of two devices that have it the first one supplies
-/// it for
-/// both.
+/// that it lacks is new here. A content that it lacks, or names without chunks, and that is local
+/// here is uploaded again, as the version that it was: of two devices that have it the first one
+/// supplies it for both.
 extension Engine {
   func recovery() throws -> LogRecovery? {
     let bytes = try database { db in
@@ -88,8 +86,7 @@ extension Engine {
   }
 
   /// Chunks that only this device knows of, in packs that are still there, are told of again with
-  /// the
-  /// next segment.
+  /// the next segment.
   private func keepOwnChunks(_ packs: Set<PackID>) throws {
     let known = try database { db in
       try Query("SELECT id FROM pack WHERE state = 0 ORDER BY id").all(db) {
@@ -181,8 +178,7 @@ extension Engine {
   }
 
   /// No device could read it by what is known here: the log is to have it by name only, until a
-  /// device
-  /// that has it supplies it.
+  /// device that has it supplies it.
   private func announceOnly(_ inode: Inode, _ version: VersionID) throws {
     let kept = try read { db in
       try queries.shown.first(db, inode.number.column) { $0.blob(0) }
@@ -255,8 +251,7 @@ extension ContainerCatalog {
   }
 
   /// Makes what was staged the remote tree after a recovery, in one transaction, durably. `packs`
-  /// are
-  /// those that the store has. EBADMSG, with nothing done, for what is no tree.
+  /// are those that the store has. EBADMSG, with nothing done, for what is no tree.
   package func installRecovered(
     _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
     packs: Set<PackID>

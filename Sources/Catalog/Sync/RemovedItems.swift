@@ -67,8 +67,7 @@ extension Engine {
   }
 
   /// An item that a record puts into the log: its removed record goes, but for the contents that
-  /// the
-  /// record leaves out; so do the versions of it that the record has again.
+  /// the record leaves out; so do the versions of it that the record has again.
   private func bringBack(
     _ record: ItemRecord, over old: ItemRecord?, _ lost: inout [ItemRecord]
   ) throws {
@@ -85,8 +84,7 @@ extension Engine {
       try dropRemoved(ItemRecord.keptIdentity(of: version.id, in: record.id))
     }
     // The content that a readable edit was made of has been saved over. An edit that was announced
-    // before
-    // says so in its first record.
+    // before says so in its first record.
     guard let content = record.content, content.manifest != nil else { return }
     let announced = old?.content?.id == content.id ? old?.content?.parent : nil
     for parent in Set([content.parent, announced].compactMap(\.self)) {

@@ -137,10 +137,8 @@ extension Engine {
   ]
 
   /// Records of this device whose answer was lost. Where the snapshot shows that they got into the
-  /// log,
-  /// each is the base of its item, as if its segment had been folded: so an item that was removed
-  /// here since
-  /// is a removal and does not come back as new.
+  /// log, each is the base of its item, as if its segment had been folded: so an item that was
+  /// removed here since is a removal and does not come back as new.
   private func settleSending() throws {
     let sent = try database { db in
       try queries.allSending.all(db) { (try $0.identifier(0) as ItemID, $0.bytes(1)) }

@@ -123,8 +123,7 @@ package final class NetworkWeather: Sendable {
   }
 
   /// For any thread: once the network was looked at, which `start` does, this reads no file. A look
-  /// that
-  /// is due runs on another thread, and the answer is that of the last one until then.
+  /// that is due runs on another thread, and the answer is that of the last one until then.
   package var isMetered: Bool {
     guard mode == .auto else { return meteredReason != nil }
     let now = monotonicNanoseconds()

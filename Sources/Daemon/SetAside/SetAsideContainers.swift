@@ -9,9 +9,8 @@ internal import Platform
 internal import SystemPackage
 
 /// What this device keeps of containers that its account no longer has: `set-aside/NAME`, each as
-/// it was in
-/// `containers`, with its catalog and its content files. Nothing of it is ever removed but by the
-/// user.
+/// it was in `containers`, with its catalog and its content files. Nothing of it is ever removed
+/// but by the user.
 struct SetAsideContainers {
   private struct Note: Codable {
     var container: String

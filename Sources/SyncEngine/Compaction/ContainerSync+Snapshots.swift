@@ -91,12 +91,10 @@ extension ContainerSync {
   }
 
   /// Makes the newest whole snapshot the remote tree that a device at a position may take for it:
-  /// one
-  /// that comes after the position on the same log, or one after a later recovery, wherever it is.
-  /// False: there is none. One that is damaged is passed over for an older one; its error is thrown
-  /// when none is left. `onlyRecovered`: the log is not the one that this device has read, so that
-  /// only
-  /// a recovery leads on.
+  /// one that comes after the position on the same log, or one after a later recovery, wherever it
+  /// is. False: there is none. One that is damaged is passed over for an older one; its error is
+  /// thrown when none is left. `onlyRecovered`: the log is not the one that this device has read,
+  /// so that only a recovery leads on.
   func rebuild(
     _ remote: RemoteContainer, beyond position: LogPosition, onlyRecovered: Bool = false
   ) async throws(CycleFailure) -> Bool {

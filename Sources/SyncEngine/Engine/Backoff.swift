@@ -1,6 +1,5 @@
 /// Pauses between attempts at the same thing. Each is at most twice as long as the one before, and
-/// random, so that
-/// devices that failed together do not try again together.
+/// random, so that devices that failed together do not try again together.
 struct Backoff {
   private var longest: Duration
   private let limit: Duration

@@ -7,8 +7,7 @@ internal import RemoteStore
 package import SystemPackage
 
 /// Whether the store holds what this device has read: checked with every look at the log, before
-/// every
-/// put, and before anything local is evicted.
+/// every put, and before anything local is evicted.
 extension ContainerSync {
   package nonisolated var condition: StoreCondition { health.condition }
 
@@ -28,8 +27,8 @@ extension ContainerSync {
   }
 
   /// The log as it is after a position, with the check that the store still has that position. The
-  /// hash
-  /// is compared when something is about to be put, and on the first look after an interruption.
+  /// hash is compared when something is about to be put, and on the first look after an
+  /// interruption.
   func look(_ remote: RemoteContainer, after position: LogPosition) async throws(CycleFailure)
     -> [LogSegment]
   {
@@ -53,8 +52,7 @@ extension ContainerSync {
   }
 
   /// To be called before anything in the store is put or removed. Within a cycle this costs
-  /// nothing:
-  /// the look at its beginning was that check.
+  /// nothing: the look at its beginning was that check.
   func requireSoundStore(_ remote: RemoteContainer) async throws(CycleFailure) {
     if PlantedMistake.putsUnchecked.isPlanted { return }
     if let problem = storeProblem { throw .unsound(problem) }

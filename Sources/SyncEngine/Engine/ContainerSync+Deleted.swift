@@ -7,9 +7,8 @@ internal import RemoteStore
 internal import SystemPackage
 
 /// The end of a container that a device of the account deleted. This device keeps what it has,
-/// readable, and asks the
-/// store for nothing more. Only a record in the store says that it was deleted: absence alone never
-/// ends a container.
+/// readable, and asks the store for nothing more. Only a record in the store says that it was
+/// deleted: absence alone never ends a container.
 extension ContainerSync {
   /// Another device deleted the container.
   package nonisolated var isDeleted: Bool { link.isEnded }
@@ -34,8 +33,7 @@ extension ContainerSync {
   }
 
   /// The store does not show what this device has read there, or does not take what it puts: asks
-  /// why. `otherwise`:
-  /// what it is while the container has its name.
+  /// why. `otherwise`: what it is while the container has its name.
   func explain(_ remote: RemoteContainer, otherwise: () -> CycleFailure) async -> CycleFailure {
     // What was uploaded and is in no segment may be gone with the rest: it is uploaded again.
     unannounced = []

@@ -138,8 +138,7 @@ extension ContainerSync {
   }
 
   /// How many items the log has, if all that is gone here now may go from it without asking and
-  /// nothing
-  /// is to be brought back. Nil: the plan of all of it decides.
+  /// nothing is to be brought back. Nil: the plan of all of it decides.
   func itemsIfAllMayGo() throws(CycleFailure) -> Int? {
     let record = try deletions()
     guard record.restoring == 0 else { return nil }

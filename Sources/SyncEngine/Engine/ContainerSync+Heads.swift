@@ -5,8 +5,7 @@ internal import RemoteStore
 internal import SystemPackage
 
 /// Devices tell each other with their cursors which segment they read last, and its hash. So a
-/// device to
-/// which a store shows an older log, or another one, than to the others finds out.
+/// device to which a store shows an older log, or another one, than to the others finds out.
 extension ContainerSync {
   func compareHeadsNowAndThen() async {
     var idle = 0

@@ -30,9 +30,8 @@ extension ContainerSync {
   }
 
   /// Whether the name of a new file that is open may go before its content. The journal of a
-  /// database
-  /// that is in use stays: another device could not read the database beside a journal without
-  /// content.
+  /// database that is in use stays: another device could not read the database beside a journal
+  /// without content.
   func mayAnnounce(_ number: InodeNumber, _ locks: FileLocks?) -> Bool {
     locks.map { !coordinator.isLocked(number, $0) } ?? false
   }
@@ -61,8 +60,7 @@ extension ContainerSync {
   }
 
   /// Looks at files that are open for writing now and then: the kernel tells of no write that it
-  /// does by
-  /// itself.
+  /// does by itself.
   func watchOpenFiles() async {
     guard let quiet = settings.snapshotQuiet else { return }
     let pause = max(.milliseconds(100), min(.seconds(15), quiet / 4))

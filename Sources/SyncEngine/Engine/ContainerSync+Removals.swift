@@ -5,13 +5,11 @@ internal import RemoteStore
 internal import SystemPackage
 
 /// Very many removals at once, of this device or of another: applied and sent in batches, since the
-/// three
-/// trees of all of them at once take more memory than everything else.
+/// three trees of all of them at once take more memory than everything else.
 ///
 /// A batch has files and links alone of which a plan says the same with and without the rest:
-/// nobody
-/// touched them on the other side, nothing takes their places, and they are in no package. Their
-/// directories are planned when they are empty.
+/// nobody touched them on the other side, nothing takes their places, and they are in no package.
+/// Their directories are planned when they are empty.
 extension ContainerSync {
   /// Applies what other devices removed.
   func applyRemovals() async throws(CycleFailure) {
@@ -41,8 +39,7 @@ extension ContainerSync {
   }
 
   /// Sends what was removed here, unless the user is to be asked first. True: some of it went, so
-  /// look
-  /// again.
+  /// look again.
   func sendRemovals(to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
     let limit = settings.manyItems.departurePart
@@ -144,8 +141,7 @@ private struct RemovalLooks {
   }
 
   /// Whether something in the log takes the name, or that of a directory around it: so a tree comes
-  /// that
-  /// is unpacked anew, and a plan shows both changes at once.
+  /// that is unpacked anew, and a plan shows both changes at once.
   mutating func isReplacedElsewhere(_ link: Link) throws(Errno) -> Bool {
     if try view.remoteChild(of: link.parent, named: link.name) != nil { return true }
     var path: [ItemID] = []

@@ -33,8 +33,7 @@ package actor ContainerSync {
   /// Edited contents that are announced or up, and not yet in the log.
   var staged: [ItemID: StagedContent] = [:]
   /// Contents of files that programs have open, copied and uploaded: those that are not in the log
-  /// yet,
-  /// and those that are.
+  /// yet, and those that are.
   var snapshots: [ItemID: StagedContent] = [:]
   var committedSnapshots: [ItemID: StagedContent] = [:]
   nonisolated let quiet: QuietFiles

@@ -42,13 +42,11 @@ package struct SyncSettings: Sendable {
   package var deletions: DeletionGuard
 
   /// A newer content of a local file that is longer is downloaded beside the cycles: nothing waits
-  /// for it
-  /// but its file.
+  /// for it but its file.
   package var longReplacement: UInt64 = 8 << 20
 
   /// How long nothing must have written to a file that a program keeps open before it is uploaded
-  /// as it
-  /// is; nil: never.
+  /// as it is; nil: never.
   package var snapshotQuiet: Duration? = .seconds(300)
 
   /// How many days what was removed can be brought back.

@@ -143,14 +143,12 @@ extension Planner {
   /// Looks once at everything that is held, what comes to be held meanwhile included.
   ///
   /// Upwards: a directory that is to go, with something in it that waits, goes when that does. To
-  /// keep
-  /// it, as for what stays, would bring back what someone removed.
+  /// keep it, as for what stays, would bring back what someone removed.
   private func spreadHold(_ targets: inout Targets, upwards: Bool) {
     var pending = targets.ids.filter { targets[$0]?.isHeld == true }
     guard !pending.isEmpty else { return }
     // By a directory that is not there on both sides: what is to be in it. What only the log is to
-    // get
-    // stays where that has it.
+    // get stays where that has it.
     var children: [ItemID: [ItemID]] = [:]
     for id in targets.presentIDs {
       guard let target = targets[id], !target.isHeld, !target.isRemoteOnly else { continue }

@@ -94,8 +94,8 @@ struct Merge {
   }
 
   /// An item that comes back although it was removed: it has as conflict versions all that it had
-  /// when it
-  /// was removed and that this device did not know. `removed`: its last record, while there is one.
+  /// when it was removed and that this device did not know. `removed`: its last record, while there
+  /// is one.
   static func revived(
     _ record: ItemRecord, removed: ItemRecord?, base: ItemRecord?
   ) -> ItemRecord {
@@ -154,8 +154,7 @@ struct Merge {
       base.id == edited.version || content.id == edited.version
     {
       // The log has what is here: it was uploaded while a program had the file open, and nothing
-      // was
-      // written since.
+      // was written since.
       merged.content = content
       if content.id == edited.version, content.manifest == edited.manifest {
         merged.modified = remote.modified

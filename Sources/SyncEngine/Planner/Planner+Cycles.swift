@@ -38,8 +38,7 @@ extension Planner {
   }
 
   /// The nearest directory above one that both trees agree on which is itself to be planned; the
-  /// root
-  /// where there is none. `known` keeps the answers of one walk for the next.
+  /// root where there is none. `known` keeps the answers of one walk for the next.
   private func outsideAncestor(
     of id: ItemID, _ targets: Targets, _ known: inout [ItemID: ItemID]
   ) -> ItemID {

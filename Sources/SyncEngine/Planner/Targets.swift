@@ -45,8 +45,7 @@ struct Targets {
 }
 
 /// How many planned directories stand above an item: enough to put parents before children.
-/// Remembers
-/// what it found, so one is made for each plan.
+/// Remembers what it found, so one is made for each plan.
 struct Depths {
   private let targets: Targets
   private var known: [ItemID: Int] = [.root: 0]

@@ -21,18 +21,14 @@ package struct RecoveryOutcome: Sendable, Hashable {
 /// Makes a container whole after its store went back to an earlier state.
 ///
 /// The device publishes what it knows as a snapshot beyond everything that the store or any device
-/// has
-/// named, with all contents by name only whose packs are gone. Every device, this one included,
-/// then
-/// reads that snapshot, and supplies what it has and the log has not (`installRecovered`).
+/// has named, with all contents by name only whose packs are gone. Every device, this one included,
+/// then reads that snapshot, and supplies what it has and the log has not (`installRecovered`).
 ///
 /// **Invariant: until the index of the snapshot is put, no device acts on any of it.** So a device
-/// may stop
-/// anywhere in here, and recovering again begins anew at a later number.
+/// may stop anywhere in here, and recovering again begins anew at a later number.
 extension ContainerSync {
   /// The log goes on at a multiple of this: devices that are away may know of more segments than
-  /// anybody
-  /// told.
+  /// anybody told.
   private static let step: UInt64 = 1_000_000
 
   package func recoverStore() async throws(SyncFailure) -> RecoveryOutcome {
@@ -80,8 +76,7 @@ extension ContainerSync {
   }
 
   /// After the remote tree was replaced by that of a recovery: nothing that was noted about the old
-  /// one
-  /// holds, and chunks that only this device knows of are told of again.
+  /// one holds, and chunks that only this device knows of are told of again.
   func beginAnew() throws(CycleFailure) {
     staged = [:]
     dropStagings(except: [])

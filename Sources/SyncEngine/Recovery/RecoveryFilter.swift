@@ -3,9 +3,8 @@ internal import Model
 internal import SystemPackage
 
 /// What of a snapshot can still be read in a store that lost packs. Contents without their chunks
-/// stay
-/// by name, so that a device that has them can supply them; nothing is ever named as if it could be
-/// read.
+/// stay by name, so that a device that has them can supply them; nothing is ever named as if it
+/// could be read.
 struct RecoveryFilter {
   let catalog: ContainerCatalog
   /// Those that the store has.

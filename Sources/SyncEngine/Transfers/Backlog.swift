@@ -1,8 +1,7 @@
 package import Catalog
 
 /// Contents that are to come some time. What somebody asked for comes first, in the order of
-/// asking; then
-/// the rest by rank, the highest first, and those of one rank in the order of asking.
+/// asking; then the rest by rank, the highest first, and those of one rank in the order of asking.
 struct Backlog {
   private struct Entry {
     let number: InodeNumber

@@ -168,8 +168,7 @@ extension ContainerSync {
   }
 
   /// Notes what is damaged in the backend, and throws what else ended a download since the last
-  /// round.
-  /// After a look at the log.
+  /// round. After a look at the log.
   func checkArrivals() throws(CycleFailure) {
     let failures = arrivalFailures
     arrivalFailures = []

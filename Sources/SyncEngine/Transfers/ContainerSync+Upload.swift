@@ -18,8 +18,7 @@ extension ContainerSync {
   }
 
   /// How long a round waits for small files, so that a single save is announced and committed in
-  /// one
-  /// cycle.
+  /// one cycle.
   static let shortWait = Duration.milliseconds(100)
 
   /// Has the contents of these items uploaded, and waits a moment for those that are small.

@@ -22,8 +22,7 @@ extension ContentFetcher {
   }
 
   /// Nothing of the backlog begins before `releaseBacklog`: where not all of it has room, the first
-  /// that
-  /// comes may not be the one to begin with.
+  /// that comes may not be the one to begin with.
   func holdBacklog() { state.withLock { $0.backlogHolds += 1 } }
 
   func releaseBacklog() {
@@ -139,8 +138,7 @@ extension ContentFetcher {
 
   private func endedOne(_ number: InodeNumber) {
     // Its room is given back before it ceases to count as busy: else the next file would be refused
-    // for
-    // room that is counted twice.
+    // for room that is counted twice.
     state.withLock { $0.eagerRoom[number] }?.end()
     state.withLock { state in
       state.backgroundFetches -= 1

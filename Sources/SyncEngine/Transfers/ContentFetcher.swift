@@ -17,8 +17,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var nextWaiter: UInt64 = 1
     var nextJob: UInt64 = 1
     /// Whole contents that are wanted some time: what somebody asked for in the order of asking,
-    /// then the
-    /// rest by rank.
+    /// then the rest by rank.
     var backlog = Backlog()
     /// While it is not 0 nothing of the backlog begins.
     var backlogHolds = 0
@@ -235,8 +234,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   }
 
   /// Notes that a program waits for a content that is not uploaded, and says so after a moment.
-  /// Throws
-  /// when it has waited for long enough.
+  /// Throws when it has waited for long enough.
   private func waitForUpload(of version: VersionID, _ number: InodeNumber, hasTold: Bool)
     throws(FetchFailure) -> Bool
   {

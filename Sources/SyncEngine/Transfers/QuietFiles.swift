@@ -9,9 +9,8 @@ internal import SystemPackage
 /// Which files can be uploaded as they are though programs have them open for writing.
 ///
 /// A snapshot is taken only of a file to which nothing has written for a while, that no lock
-/// concerns
-/// and that nobody claims: a program in the midst of a change is never seen half done. All of it is
-/// asked again after the bytes were copied.
+/// concerns and that nobody claims: a program in the midst of a change is never seen half done. All
+/// of it is asked again after the bytes were copied.
 struct QuietFiles: Sendable {
   let coordinator: ContainerCoordinator
   let claims: EngineClaims

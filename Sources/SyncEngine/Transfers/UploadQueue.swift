@@ -104,10 +104,8 @@ final class UploadQueue: Sendable {
   // MARK: For the cycle
 
   /// Uploads these files, and of those that were wanted before only what is under way. `known`:
-  /// chunks
-  /// that are in the backend and that no segment names. `open`: files that programs have open and
-  /// that
-  /// are uploaded as they are.
+  /// chunks that are in the backend and that no segment names. `open`: files that programs have
+  /// open and that are uploaded as they are.
   func want(
     _ files: [Catalog.Inode], open: [Catalog.Inode] = [], to remote: RemoteContainer,
     known: Set<ChunkID>
@@ -145,8 +143,7 @@ final class UploadQueue: Sendable {
   }
 
   /// Returns when a run in one of the lanes ends, at once if there is none, and after `limit` at
-  /// the
-  /// latest.
+  /// the latest.
   func waitForEnd(in lanes: [UploadLane] = UploadLane.allCases, atMost limit: Duration) async {
     let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
     let id = state.withLock { state -> UInt64? in

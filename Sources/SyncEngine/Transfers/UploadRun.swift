@@ -49,8 +49,7 @@ struct UploadRun: Sendable {
   }
 
   /// `begins` is told of each batch before a file of it is opened. A cancelled call ends at once,
-  /// even
-  /// while packs wait for their turn.
+  /// even while packs wait for their turn.
   func send(_ batches: [UploadBatch], begins: @Sendable (UploadBatch) -> Void) async -> Outcome {
     let uploader = uploader
     let result = await withTaskCancellationHandler {

@@ -60,14 +60,13 @@ private struct CheckedPack: Sendable {
 }
 
 /// Checks that the store holds every object that the log references, and uploads again what it does
-/// not hold and this
-/// device has. Beside cycles, like compaction; it may stop anywhere and be run again.
+/// not hold and this device has. Beside cycles, like compaction; it may stop anywhere and be run
+/// again.
 ///
 /// **Order.** The catalog notes a lost chunk before anything else is done about it: from then on no
-/// upload takes it for
-/// stored. A file that has it locally is marked as edited before its chunks are uploaded: from then
-/// on it does not
-/// count as uploaded, and cannot be evicted. A stop in between leaves the upload to the next cycle.
+/// upload takes it for stored. A file that has it locally is marked as edited before its chunks are
+/// uploaded: from then on it does not count as uploaded, and cannot be evicted. A stop in between
+/// leaves the upload to the next cycle.
 extension ContainerSync {
   package typealias VerifyProgress = @Sendable (_ done: UInt64, _ total: UInt64) -> Void
 
@@ -149,8 +148,7 @@ extension ContainerSync {
   }
 
   /// The newest snapshot: older ones are kept for a while and nobody needs them. A log that does
-  /// not begin with its
-  /// first segment needs one.
+  /// not begin with its first segment needs one.
   private func checkSnapshot(_ check: inout StoreCheck, _ remote: RemoteContainer)
     async throws(CycleFailure)
   {

@@ -154,13 +154,13 @@ public final class NSFileVersion: NSObject, Sendable {
 
   /// Gives the document at `url`, this one or any other, this version's content, and returns where it is.
   ///
-  /// The whole content is fetched first, and then takes the place of the document's, which keeps its mode,
-  /// its attributes and its other versions. To be called within a coordinated write, as others could see it
-  /// half done. Of a package the archive is unpacked, which takes the program `tar`. Throws `CocoaError`:
-  /// `ubiquitousFileUbiquityServerNotAvailable` when the content is not here and cannot be fetched,
-  /// `fileReadNoSuchFile` when the version is gone, `fileLocking` when another device's version has
-  /// become
-  /// current since this one was asked for: ask for the versions again.
+  /// The whole content is fetched first, and then takes the place of the document's, which keeps
+  /// its mode, its attributes and its other versions. To be called within a coordinated write, as
+  /// others could see it half done. Of a package the archive is unpacked, which takes the program
+  /// `tar`. Throws `CocoaError`: `ubiquitousFileUbiquityServerNotAvailable` when the content is not
+  /// here and cannot be fetched, `fileReadNoSuchFile` when the version is gone, `fileLocking` when
+  /// another device's version has become current since this one was asked for: ask for the versions
+  /// again.
   @discardableResult
   public func replaceItem(at url: URL, options: ReplacingOptions = []) throws -> URL {
     try facts.checkCurrent(at: url)
