@@ -19,6 +19,8 @@ final class Cloud: @unchecked Sendable {
   private(set) var removedLog: [String: Object] = [:]
   /// Every name, in the order of lists.
   private var names: [String] = []
+  /// Some objects are hidden: what a device puts now and removes again was never part of the log.
+  private var isIncomplete = false
   private var listeners: [Int: (String) -> Void] = [:]
   private let scheduler: Scheduler
   var bug: PlantedBug?
@@ -48,7 +50,7 @@ final class Cloud: @unchecked Sendable {
   func delete(_ key: String) {
     if let object = objects.removeValue(forKey: key) {
       names.remove(at: place(of: key))
-      if key.contains("/log/"), removedLog[key] == nil { removedLog[key] = object }
+      if key.contains("/log/"), removedLog[key] == nil, !isIncomplete { removedLog[key] = object }
     }
     tell(key)
   }
@@ -56,6 +58,7 @@ final class Cloud: @unchecked Sendable {
   /// Takes objects away as if they had never been; gives them for `show`.
   func hide(_ isHidden: (String) -> Bool) -> [String: Object] {
     let hidden = objects.filter { isHidden($0.key) }
+    isIncomplete = true
     for key in hidden.keys.sorted() {
       objects[key] = nil
       names.remove(at: place(of: key))
@@ -65,6 +68,7 @@ final class Cloud: @unchecked Sendable {
 
   /// Brings them back, unless another object has the name now.
   func show(_ hidden: [String: Object]) {
+    isIncomplete = false
     for (key, object) in hidden.sorted(by: { $0.key < $1.key }) where objects[key] == nil {
       objects[key] = object
       names.insert(key, at: place(of: key))

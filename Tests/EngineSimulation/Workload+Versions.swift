@@ -50,6 +50,8 @@ extension SimulatedDevice {
       try await Task.sleep(for: .seconds(seconds))
       try self.checkUp(life)
       try self.discard(record, except: kept, inode, life)
+      let before = Set(
+        try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)).map(\.record.id))
       do {
         try await life.sync.resolve(
           inode.number, keep: [kept],
@@ -64,7 +66,7 @@ extension SimulatedDevice {
       }
       // What this device dropped it had been shown.
       for removed in try life.catalog.removedItems(since: Timestamp(nanoseconds: .min))
-      where removed.device == self.id {
+      where removed.device == self.id && !before.contains(removed.record.id) {
         for version in removed.record.contents
         where ItemRecord.owner(of: version.id, keptAs: removed.record.id) == item
           && !all.contains(version.id)
