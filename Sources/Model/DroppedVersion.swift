@@ -4,14 +4,21 @@
 /// an older device can hold it. Its identity follows from the item and the version: every device
 /// that folds the log comes to the same one.
 extension ItemRecord {
-  /// The identity under which a version of an item is kept. No item that lives has it by chance.
+  /// The identity under which a version of an item is kept: the item's, rotated left by one bit,
+  /// XOR the version's. No item that lives has it by chance.
+  ///
+  /// Without the rotation the rule would be its own inverse: a kept version that was restored is an
+  /// item with that content, and what is kept of it would have the identity of the first item.
   package static func keptIdentity(of version: VersionID, in item: ItemID) -> ItemID {
-    ItemID(high: item.high ^ version.high, low: item.low ^ version.low)
+    ItemID(
+      high: (item.high << 1 | item.low >> 63) ^ version.high,
+      low: (item.low << 1 | item.high >> 63) ^ version.low)
   }
 
   /// The inverse: the item that a kept version belonged to.
   package static func owner(of version: VersionID, keptAs kept: ItemID) -> ItemID {
-    ItemID(high: kept.high ^ version.high, low: kept.low ^ version.low)
+    let (high, low) = (kept.high ^ version.high, kept.low ^ version.low)
+    return ItemID(high: high >> 1 | low << 63, low: low >> 1 | high << 63)
   }
 
   /// This item as it is kept for one of its versions. A package keeps the archive as its conflict

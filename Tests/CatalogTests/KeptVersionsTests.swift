@@ -98,9 +98,10 @@ import Testing
     var item = record(.random(), .file, "f")
     let rest = contentVersion(10, 3)
     // Its kept version would be the root, or its own directory.
+    let rotated = ItemRecord.keptIdentity(of: VersionID(high: 0, low: 0), in: item.id)
     item.conflicts = [ItemID.root, .documents].map { target in
       ContentVersion(
-        id: VersionID(high: item.id.high ^ target.high, low: item.id.low ^ target.low), parent: nil,
+        id: VersionID(high: rotated.high ^ target.high, low: rotated.low ^ target.low), parent: nil,
         device: rest.device, modified: rest.modified, size: rest.size,
         manifest: Manifest(chunks: [chunk(UInt8(target.low) + 10, 10)]))
     }
@@ -109,5 +110,26 @@ import Testing
     try fold([item])
     #expect(try removed().isEmpty)
     #expect(try catalog.remote(item.id) == item)
+  }
+
+  @Test("a version that was restored as a file and then edited leaves its first item in the trash")
+  func restoredVersions() throws {
+    var item = record(.random(), .file, "f")
+    let version = contentVersion(10, 3)
+    item.conflicts = [version]
+    try fold([item])
+    let kept = item.keeping(version)
+    #expect(ItemRecord.owner(of: version.id, keptAs: kept.id) == item.id)
+    var resolved = item
+    resolved.conflicts = []
+    try fold([resolved])
+    #expect(try removed() == [kept])
+    var restored = kept
+    restored.links = record(.random(), .file, "g").links
+    try fold([restored])
+    try fold(removals: [item.id])
+    #expect(try removed() == [resolved])
+    try fold([edited(restored, 5, parent: version.id)])
+    #expect(try removed() == [resolved])
   }
 }
