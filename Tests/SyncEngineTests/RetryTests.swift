@@ -1,4 +1,5 @@
 import Backend
+import ContentStore
 import Model
 import Platform
 import RemoteStore
@@ -46,6 +47,24 @@ import Testing
     try await Task.sleep(for: .seconds(3))
     news.cancel()
     #expect(store.calls - before < 80)
+    await device.end()
+  }
+
+  @Test("a file that something writes to unseen is tried again with pauses, and goes up after that")
+  func unseenWriter() async throws {
+    let store = RefusingStore()
+    let device = try EngineDevice(store: store, secret: .generate())
+    try device.write("Documents/file", [1, 2, 3])
+    let inode = try #require(try device.find("Documents/file"))
+    let key = ContentKey(item: inode.item, generation: inode.generation)
+    var writer: OpenFile? = try device.content.open(key, writable: true)
+    let before = store.calls
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(3)) }
+    #expect(store.calls - before < 200)
+    try writer?.write([4], at: 0)
+    writer = nil
+    try await device.sync.sync(timeout: .seconds(30))
+    #expect(try device.catalog.differing() == [])
     await device.end()
   }
 

@@ -57,6 +57,17 @@ final class UploadQueue: Sendable {
     var currentSince: UInt64 = 0
   }
 
+  private struct Skipped {
+    var times = 0
+    /// Monotonic nanoseconds.
+    var until: UInt64 = 0
+
+    mutating func note() {
+      until = monotonicNanoseconds() + min(UInt64(20_000_000) << min(times, 7), 2_000_000_000)
+      times += 1
+    }
+  }
+
   private struct State {
     var waiting: [UploadBatch] = []
     var remote: RemoteContainer?
@@ -64,6 +75,9 @@ final class UploadQueue: Sendable {
     var known: Set<ChunkID> = []
     var runs: [UploadLane: Run] = [:]
     var results = Results()
+    /// Files that could not be read, and when they are tried again: whoever writes to them may go on
+    /// for hours, and nothing tells when that ends.
+    var skipped: [UploadIdentity: Skipped] = [:]
     var listeners: [UInt64: AsyncStream<Void>.Continuation] = [:]
     var nextNumber: UInt64 = 0
     var isWatched = false
@@ -111,16 +125,22 @@ final class UploadQueue: Sendable {
     known: Set<ChunkID>
   ) {
     let now = coordinator.catalog.now
+    let time = monotonicNanoseconds()
+    let wanted = Set((files + open).map(UploadIdentity.init))
     state.withLock { state in
       guard !state.isStopped else { return }
+      state.skipped = state.skipped.filter { wanted.contains($0.key) }
+      let skipped = state.skipped.filter { $0.value.until > time }
       let running = state.runs.values.reduce(into: Set<UploadIdentity>()) {
         $0.formUnion($1.files)
       }
-      let new = files.filter { !running.contains(UploadIdentity($0)) }
+      func isNew(_ file: Catalog.Inode) -> Bool {
+        let identity = UploadIdentity(file)
+        return !running.contains(identity) && skipped[identity] == nil
+      }
       state.waiting =
-        UploadOrder.batches(new, at: now)
-        + open.filter { !running.contains(UploadIdentity($0)) }
-        .map { UploadBatch($0, isSnapshot: true) }
+        UploadOrder.batches(files.filter(isNew), at: now)
+        + open.filter(isNew).map { UploadBatch($0, isSnapshot: true) }
       state.remote = remote
       state.known = known.union(state.results.chunks.map(\.chunk.id))
       startRuns(&state, at: now)
@@ -271,6 +291,7 @@ final class UploadQueue: Sendable {
       state.results.chunks += outcome.chunks
       state.known.formUnion(outcome.chunks.map(\.chunk.id))
       state.results.contents += outcome.contents
+      for file in outcome.skipped { state.skipped[file, default: Skipped()].note() }
       if let failure = outcome.failure {
         state.waiting = []
         state.results.failure = state.results.failure ?? failure

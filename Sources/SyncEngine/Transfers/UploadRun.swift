@@ -18,6 +18,8 @@ struct UploadRun: Sendable {
   struct Outcome {
     /// Durable in the backend. None of a run that failed or was cancelled.
     var contents: [Content] = []
+    /// Files that were not read: a program writes to them, or their rows are not as they are.
+    var skipped: [UploadIdentity] = []
     /// Durable in the backend, whatever stopped the rest.
     var chunks: [ChunkLocation] = []
     var failure: RemoteError?
@@ -28,6 +30,7 @@ struct UploadRun: Sendable {
   private let quiet: QuietFiles
   private let uploader: ContentUploader
   private let stored = Lock<[ChunkLocation]>([])
+  private let skipped = Lock<[UploadIdentity]>([])
   private let isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID>
   private let failed: @Sendable (Catalog.Inode, String) -> Void
 
@@ -67,6 +70,7 @@ struct UploadRun: Sendable {
       if failure != .cancelled { outcome.failure = failure }
     }
     outcome.chunks = stored.withLock { $0 }
+    outcome.skipped = skipped.withLock { $0 }
     return outcome
   }
 
@@ -120,7 +124,7 @@ struct UploadRun: Sendable {
     for (inode, manifest) in zip(batch.files, manifests) {
       switch manifest {
       case .success(let manifest?): result.append((inode, manifest))
-      case .success(nil): break
+      case .success(nil): skipped.withLock { $0.append(UploadIdentity(inode)) }
       case .failure(let errno):
         // One file that can't be read holds up no other.
         let text = "its content cannot be read here: \(errno)"
