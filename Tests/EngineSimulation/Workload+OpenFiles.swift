@@ -41,6 +41,7 @@ extension SimulatedDevice {
         number, OpenMode(canWrite: true), caller: Self.keeper
       ).handle
     }
+    world.scheduler.note("\(name) keeps \(number) open")
     defer { if isNew, self.life === life { life.fileSystem.forget(number, count: 1) } }
     // The user may remove it, replace it or write to it meanwhile.
     try await write(handle, number, life, isAlone: false) { file in
@@ -53,6 +54,12 @@ extension SimulatedDevice {
         self.account.ledger.pause(try self.content(of: file))
         try await self.wait(upTo: 150, life)
       }
+    }
+    let inode = try life.catalog.inode(number)
+    if isIntact, !inode.isOrphan, !life.coordinator.isOpenForWriting(number),
+      let content = try life.shown(inode)
+    {
+      account.ledger.acknowledge(content, by: name)
     }
   }
 

@@ -34,7 +34,7 @@ extension World {
     }
     // What a network repeats comes within a minute.
     scheduler.run(for: 90 * Self.second)
-    let before = cloud.objects.count
+    let before = objects(of: account)
     for device in devices {
       guard let life = device.life else { continue }
       // Nothing could be downloaded again.
@@ -55,7 +55,13 @@ extension World {
       for problem in try device.life?.problems() ?? [] { report("\(device.name): \(problem)") }
     }
     // An interrupted snapshot may still take its parts away.
-    if cloud.objects.count > before { report("something was put after the deletion") }
+    if objects(of: account) > before { report("something was put after the deletion") }
+  }
+
+  /// How many objects there are without those of other accounts.
+  private func objects(of account: SimulatedAccount) -> Int {
+    let others = accounts.filter { $0 !== account }.map(\.prefix)
+    return cloud.objects.keys.count { key in !others.contains { key.hasPrefix($0) } }
   }
 
   private func localFiles(_ device: SimulatedDevice) throws -> Set<InodeNumber> {

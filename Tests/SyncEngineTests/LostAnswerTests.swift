@@ -1,4 +1,6 @@
 import Backend
+import Catalog
+import Model
 import Platform
 import RemoteStore
 import SyncEngine
@@ -37,6 +39,44 @@ struct LostAnswerTests {
       #expect(try device.find("Documents/directory") == nil)
       #expect(try device.find("Documents/old") == nil)
       #expect(try device.find("Documents/kept/other") != nil)
+    }
+    await first.end()
+    await second.end()
+  }
+
+  @Test(
+    "an edit that another device removed, having read it, does not come back",
+    arguments: [false, true])
+  func whatIsRemovedElsewhereBeforeTheAnswerComes(isStopped: Bool) async throws {
+    let store = LosingStore()
+    let secret = AccountSecret.generate()
+    var first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    try first.write("Documents/file", Array("old".utf8))
+    try first.write("Documents/other", Array("old".utf8))
+    try await settle(first, second)
+    try first.write("Documents/file", Array("changed".utf8))
+    try first.write("Documents/other", Array("changed".utf8))
+    store.losesAnswers.withLock { $0 = true }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
+    store.losesAnswers.withLock { $0 = false }
+    if isStopped {
+      await first.stop()
+      first = try EngineDevice(store: store, secret: secret, after: first)
+    }
+    try await second.sync.sync(timeout: .seconds(60))
+    #expect(try await second.read("Documents/file") == Array("changed".utf8))
+    try second.remove("Documents/file")
+    try second.remove("Documents/other")
+    try await second.sync.sync(timeout: .seconds(60))
+    // Of the same length, and news all the same.
+    try first.write("Documents/other", Array("CHANGED".utf8))
+    try await settle(first, second)
+    for device in [first, second] {
+      #expect(try device.find("Documents/file") == nil)
+      #expect(try await device.read("Documents/other") == Array("CHANGED".utf8))
+      let trash = try device.catalog.removedItems(since: Timestamp(nanoseconds: .min))
+      #expect(trash.contains { $0.record.links.first?.name.description == "file" })
     }
     await first.end()
     await second.end()
@@ -91,6 +131,8 @@ struct LostAnswerTests {
 private final class LosingStore: ObjectStore {
   private let store = MemoryStore()
   let losesAnswers = Lock(false)
+  /// Whether an answer was lost: from then on nobody can look either.
+  private let hasLost = Lock(false)
 
   var description: String { store.description }
 
@@ -99,15 +141,16 @@ private final class LosingStore: ObjectStore {
   }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    let bytes = try await store.get(key, range: range)
-    // Before the put there is nothing yet to see.
-    if key.contains("/log/"), let isAway { throw isAway }
-    return bytes
+    if key.contains("/log/"), hasLost.withLock({ $0 }), let isAway { throw isAway }
+    return try await store.get(key, range: range)
   }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
     let result = try await store.putIfAbsent(key, bytes)
-    if key.contains("/log/"), let isAway { throw isAway }
+    if key.contains("/log/"), let isAway {
+      hasLost.withLock { $0 = true }
+      throw isAway
+    }
     return result
   }
 

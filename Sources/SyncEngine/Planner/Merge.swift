@@ -69,6 +69,13 @@ struct Merge {
       // to wait for that.
       return local.isBusy ? Target(record: local.record, isDeferred: true) : Target(record: nil)
     }
+    if base != nil, !local.isBusy, let removed, let edited = local.edited {
+      switch Self.wasRemoved(edited, size: local.size, with: removed) {
+      case true?: return Target(record: nil)
+      case nil: return Target(record: local.record, needsUpload: true, isDeferred: true)
+      case false?: break
+      }
+    }
     var record = Self.revived(local.record, removed: removed, base: base)
     // What was removed may hold the very bytes that come back.
     if let edited = local.edited {
@@ -86,6 +93,18 @@ struct Merge {
       return withLocalContent(open, in: record, parent: nil)
     }
     return withLocalContent(local, in: record, parent: base?.content?.id)
+  }
+
+  /// Whether an edit is one of the contents that an item had when it was removed: the log took it
+  /// from this device, which did not hear of that and was stopped. Nil: its bytes are not known yet.
+  private static func wasRemoved(
+    _ edited: EditedContent, size: UInt64, with removed: ItemRecord
+  ) -> Bool? {
+    let contents = ([removed.content].compactMap(\.self) + removed.conflicts).filter {
+      $0.manifest != nil && $0.size == size
+    }
+    guard !contents.isEmpty, size > 0 else { return false }
+    return edited.manifest.map { manifest in contents.contains { $0.manifest == manifest } }
   }
 
   private static func names(_ edited: EditedContent, _ content: ContentVersion?) -> Bool {
