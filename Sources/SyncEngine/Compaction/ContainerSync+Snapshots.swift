@@ -123,8 +123,10 @@ extension ContainerSync {
         try local { () throws(Errno) in try coordinator.catalog.beginSnapshot() }
       }
     }
-    if let failure { throw failure }
-    return false
+    guard let failure else { return false }
+    // Its parts may be missing since the whole container was deleted.
+    if case .deleted(let deletion)? = try? await remote.presence() { throw ended(by: deletion) }
+    throw failure
   }
 
   private func install(_ index: SnapshotIndex, _ remote: RemoteContainer, isRecovery: Bool)
