@@ -127,6 +127,9 @@ enum Schema {
       pack BLOB NOT NULL, id BLOB NOT NULL, missing INTEGER NOT NULL, PRIMARY KEY (pack, id)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE kept_conflict (item BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+    """,
   ]
 }
 
@@ -395,6 +398,9 @@ struct Queries {
   let keptVersion = Query(
     "SELECT version, generation, size, mtime, ctime FROM kept_version WHERE item = ?")
   let dropKeptVersion = Query("DELETE FROM kept_version WHERE item = ?")
+  let setKeptConflicts = Query("INSERT OR REPLACE INTO kept_conflict (item, record) VALUES (?, ?)")
+  let allKeptConflicts = Query("SELECT item, record FROM kept_conflict ORDER BY item")
+  let dropKeptConflicts = Query("DELETE FROM kept_conflict WHERE item = ?")
 
   let shown = Query("SELECT record FROM shown WHERE ino = ?")
   let setShown = Query("INSERT OR REPLACE INTO shown (ino, record) VALUES (?, ?)")

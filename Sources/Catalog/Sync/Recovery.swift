@@ -77,6 +77,7 @@ extension Engine {
         .apart
       }
     try keepOwnChunks(packs)
+    if log != .later { try keepConflicts(packs) }
     try replaceRows(log)
     try replaceRest()
     try write { db in try db.execute("DELETE FROM upload") }

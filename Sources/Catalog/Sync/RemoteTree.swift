@@ -167,6 +167,7 @@ extension Engine {
           &+ upserts.reduce(0) { $0 &+ $1.allottedBytes })
     }
     try keepRemoved(changes, olds, from: origin)
+    try dropSuppliedConflicts(upserts)
     try checkTree(changes)
     try foldPacks(changes, at: position)
     try noteLog(changes, from: origin)

@@ -193,13 +193,15 @@ extension ContainerSync {
     var changes: [ItemID: Timestamp] = [:]
     var numbers: Set<InodeNumber> = []
     let coordinator = coordinator
+    let kept = try keptConflicts()
     // Read once, and only if a new file is open for writing.
     var locks: FileLocks??
     let found = try coordinator.catalog.differences(of: only) {
       coordinator.isOpenForWriting($0)
     }
     for (id, item) in found {
-      var trees = ItemTrees(base: item.base, remote: item.remote, stamp: item.stamp)
+      var trees = ItemTrees(
+        base: item.base, remote: item.remote, stamp: item.stamp, keptConflicts: kept[id] ?? [])
       if let local = item.local {
         if local.stamp != nil { changes[id] = local.inode.changed }
         numbers.insert(local.inode.number)

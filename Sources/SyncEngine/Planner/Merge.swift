@@ -21,6 +21,16 @@ struct Target {
   var isHeld = false
 }
 
+extension Target {
+  /// With conflict versions that the log is to have again.
+  fileprivate func adding(_ kept: [ContentVersion]) -> Target {
+    guard !kept.isEmpty, let lacking = record?.lacks(kept) else { return self }
+    var result = self
+    result.record?.conflicts += lacking
+    return result
+  }
+}
+
 /// The merge of one item, facet by facet: placement, content, attributes by key.
 ///
 /// Pure. Only content against content is a conflict; of anything else that both sides changed, the
@@ -36,8 +46,9 @@ struct Merge {
       removedHere(base: trees.base, remote: remote)
     case (let local?, nil):
       missingRemotely(local: local, base: trees.base, removed: trees.removed)
+        .adding(trees.keptConflicts)
     case (let local?, let remote?):
-      both(local: local, base: trees.base, remote: remote)
+      both(local: local, base: trees.base, remote: remote).adding(trees.keptConflicts)
     }
   }
 
@@ -232,6 +243,8 @@ struct Merge {
     // Either way the log holds both contents before anything changes here: were the base moved
     // first and the device stopped then, nobody would know any more that there was a conflict.
     var kept = remote
+    // A recovery may have left it there by name only.
+    kept.conflicts.removeAll { $0.id == version.id }
     if localWins {
       kept.content = version
       kept.modified = local.record.modified
@@ -249,7 +262,10 @@ struct Merge {
   ) -> Target {
     guard record.kind == .file, let edited = local.edited else { return Target(record: record) }
     var record = record
-    record.content = version(of: local, edited: edited, parent: parent)
+    let version = version(of: local, edited: edited, parent: parent)
+    record.content = version
+    // A recovery may have left it there by name only.
+    record.conflicts.removeAll { $0.id == version.id }
     return Target(record: record, commits: edited, needsUpload: edited.manifest == nil)
   }
 

@@ -52,12 +52,15 @@ package struct ItemTrees: Hashable, Sendable {
   package var stamp: UInt64?
   /// The last record of an item that is gone from the log, while that can be brought back.
   package var removed: ItemRecord?
+  /// Conflict versions that a recovery of the store left out: they come into the log again.
+  package var keptConflicts: [ContentVersion]
 
   package init(
     local: LocalSide? = nil, base: ItemRecord? = nil, remote: ItemRecord? = nil,
-    stamp: UInt64? = nil, removed: ItemRecord? = nil
+    stamp: UInt64? = nil, removed: ItemRecord? = nil, keptConflicts: [ContentVersion] = []
   ) {
     self.removed = removed
+    self.keptConflicts = keptConflicts
     self.local = local
     self.base = base
     self.remote = remote

@@ -87,6 +87,12 @@ extension ContainerSync {
     try resumeUploads()
   }
 
+  /// Conflict versions that the log had before a recovery and lacks now.
+  func keptConflicts() throws(Errno) -> [ItemID: [ContentVersion]] {
+    if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
+    return isRecovered == true ? try coordinator.catalog.keptConflicts() : [:]
+  }
+
   /// What a content here was before a recovery, if it still is that.
   func keptContent(_ item: LocalItem) throws(Errno) -> StagedContent? {
     if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
