@@ -191,8 +191,10 @@ struct Merge {
         return Target(record: merged, commits: edited)
       }
       // After a recovery the log may have either by name only: then this device supplies it.
+      // Another content is newer only if it was made of this one: a device that had read less may
+      // have supplied what it had.
       if base.id == edited.version, base.manifest == edited.manifest,
-        content.id != edited.version, content.manifest != nil
+        content.id != edited.version, content.manifest != nil, content.parent == base.id
       {
         merged.modified = remote.modified
         return Target(record: merged, replacesContent: true)
@@ -207,7 +209,10 @@ struct Merge {
         return Target(record: merged, needsUpload: true)
       }
       merged.modified = local.record.modified
-      return withLocalContent(local, in: merged, parent: remote.content?.id)
+      // A version that comes into the log again after a recovery is made of what it was made of.
+      let isSupplied = edited.version == base?.content?.id
+      return withLocalContent(
+        local, in: merged, parent: isSupplied ? base?.content?.parent : remote.content?.id)
     }
     return conflict(
       local: local, edited: edited, remote: remote, remoteContent: remoteContent, merged: merged)
