@@ -75,6 +75,7 @@ extension SimulatedDevice {
     try await wait(upTo: 90, life)
     try extend(file, handle, number, life)
     // Of a program that dies in the midst of it the half is what there is.
+    guard isIntact else { return }
     account.ledger.setHalfDone(half)
   }
 

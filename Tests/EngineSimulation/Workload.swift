@@ -238,6 +238,8 @@ extension SimulatedDevice {
       if isRemoved { ledger.discard(content) } else { ledger.supersede(content) }
     }
     if let version = try life.catalog.shownContent(of: inode.number) {
+      // Which content that is cannot be read from a log that was set back.
+      if world.rollsBack, version.manifest == nil { throw Errno.noData }
       if isRemoved { ledger.discard(version) } else { ledger.supersede(version) }
     }
     guard alsoConflicts else { return }
