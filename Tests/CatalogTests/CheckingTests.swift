@@ -88,7 +88,7 @@ import Testing
       let new = [
         "removed", "sent", "pack", "snapshot", "peer", "stray", "staged_item", "staged_link",
         "staged_chunk", "staged_removed", "staged_pack", "sending", "folded", "kept_version",
-        "lost_chunk",
+        "lost_chunk", "kept_conflict",
       ]
       for table in new { try db.execute(sql: "DROP TABLE \(table)") }
       try db.execute(

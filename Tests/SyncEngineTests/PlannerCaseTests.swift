@@ -50,6 +50,81 @@ import Testing
     #expect(plan.removals.isEmpty)
   }
 
+  // MARK: After a recovery of the store
+
+  private func content(_ number: UInt64, parent: VersionID? = nil, time: Int64) -> ContentVersion {
+    let id = VersionID(high: 5, low: number)
+    return ContentVersion(
+      id: id, parent: parent, device: me, modified: Timestamp(nanoseconds: time), size: 1,
+      manifest: SimulatedDevice.manifest(of: id))
+  }
+
+  private func file(_ content: ContentVersion, conflicts: [ContentVersion] = []) throws
+    -> ItemRecord
+  {
+    var record = try announced(by: me, conflicts: conflicts)
+    record.content = content
+    record.modified = content.modified
+    return record
+  }
+
+  @Test("conflict versions that the recovered log lacks come into it again")
+  func keptConflictsComeBack() throws {
+    let record = try file(content(1, time: 10))
+    let kept = content(2, time: 5)
+    var device = SimulatedDevice(device: me)
+    device.remote[item] = record
+    let trees = ItemTrees(
+      local: LocalSide(record: record, size: 1, stamp: 1), base: record, remote: record,
+      keptConflicts: [kept, content(1, time: 10)])
+    let plan = try Planner(device: me, view: device).plan([item: trees])
+    #expect(plan.upserts.map(\.conflicts) == [[kept]])
+    #expect(plan.upserts.map(\.content) == [record.content])
+  }
+
+  @Test(
+    "what another device supplied from before is a conflict, and what was made of this is newer")
+  func suppliedContents() throws {
+    let mine = content(1, time: 10)
+    func plan(_ other: ContentVersion) throws -> Plan {
+      let (base, remote) = (try file(mine), try file(other))
+      var device = SimulatedDevice(device: me)
+      device.remote[item] = remote
+      let local = LocalSide(
+        record: base, size: 1, edited: EditedContent(version: mine.id, manifest: mine.manifest),
+        stamp: 1)
+      return try Planner(device: me, view: device).plan([
+        item: ItemTrees(local: local, base: base, remote: remote)
+      ])
+    }
+    let older = content(2, time: 5)
+    let conflict = try plan(older)
+    #expect(conflict.upserts.first?.content?.id == mine.id)
+    #expect(conflict.upserts.first?.conflicts == [older])
+    let newer = try plan(content(3, parent: mine.id, time: 20))
+    #expect(newer.upserts.isEmpty)
+    #expect(newer.local.count == 1)
+  }
+
+  @Test("a version that a recovery left by name only is no conflict of itself")
+  func ownVersionByName() throws {
+    let mine = content(1, time: 10)
+    let unsent = ContentVersion(
+      id: mine.id, parent: nil, device: me, modified: mine.modified, size: 1, manifest: nil)
+    let remote = try file(content(2, time: 5), conflicts: [unsent])
+    var device = SimulatedDevice(device: me)
+    device.remote[item] = remote
+    let local = LocalSide(
+      record: try file(mine), size: 1,
+      edited: EditedContent(version: mine.id, manifest: mine.manifest), stamp: 1)
+    let plan = try Planner(device: me, view: device).plan([
+      item: ItemTrees(local: local, remote: remote)
+    ])
+    let record = try #require(plan.upserts.first)
+    #expect(record.content?.id == mine.id)
+    #expect(record.conflicts.map(\.id) == [VersionID(high: 5, low: 2)])
+  }
+
   // MARK: Packages that lose a conflict
 
   private let them = Model.DeviceID(high: 7, low: 1)
