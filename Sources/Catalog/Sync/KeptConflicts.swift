@@ -1,0 +1,80 @@
+package import Model
+internal import RecordFormat
+package import SystemPackage
+
+/// Conflict versions that the log had before a recovery and that the recovered log lacks: this device
+/// puts them into the log again, like contents that are local here.
+///
+/// **Invariant: a row goes only with the fold of a record that has all of its versions**, by their
+/// identity or as the same bytes.
+extension Engine {
+  /// To be called before the rows of the remote tree are replaced. `packs`: those that the store has.
+  func keepConflicts(_ packs: Set<PackID>) throws {
+    let items = try database { db in
+      try queries.conflicted.all(db) { try $0.identifier(0) as ItemID }
+    }
+    for item in items {
+      guard let old = try remote(item), let inode = try syncedInode(item) else { continue }
+      let staged = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
+      var kept = old
+      kept.content = nil
+      if let new = try decode(staged) {
+        kept.conflicts = kept.contents(missingIn: new)
+      }
+      kept.conflicts = try kept.conflicts.filter { try isStored($0, packs) }
+      guard !kept.conflicts.isEmpty else { continue }
+      try write { db in try queries.setKeptConflicts.run(db, item, kept.encoded()) }
+      // Nothing else would tell that it differs.
+      mark(inode)
+    }
+  }
+
+  private func isStored(_ version: ContentVersion, _ packs: Set<PackID>) throws -> Bool {
+    guard let manifest = version.manifest else { return false }
+    return try manifest.chunks.allSatisfy { chunk in
+      try self.chunk(chunk.id).map { packs.contains($0.pack) } ?? false
+    }
+  }
+
+  func keptConflicts() throws -> [ItemID: [ContentVersion]] {
+    let rows = try database { db in
+      try queries.allKeptConflicts.all(db) { (try $0.identifier(0) as ItemID, $0.blob(1)) }
+    }
+    var result: [ItemID: [ContentVersion]] = [:]
+    for (item, record) in rows { result[item] = try ItemRecord(decoding: record).conflicts }
+    return result
+  }
+
+  /// After these records were folded.
+  func dropSuppliedConflicts(_ records: [ItemRecord]) throws {
+    let isKept = try database { db in
+      try queries.allKeptConflicts.first(db) { _ in true } ?? false
+    }
+    guard isKept else { return }
+    let kept = try keptConflicts()
+    for record in records {
+      guard let versions = kept[record.id], record.lacks(versions).isEmpty else { continue }
+      try write { db in try queries.dropKeptConflicts.run(db, record.id) }
+    }
+  }
+}
+
+extension ItemRecord {
+  /// Those of some versions that this record has neither under their identity nor as the same bytes.
+  package func lacks(_ versions: [ContentVersion]) -> [ContentVersion] {
+    let own = [content].compactMap(\.self) + conflicts
+    return versions.filter { version in
+      !own.contains {
+        $0.id == version.id || ($0.manifest != nil && $0.manifest == version.manifest)
+      }
+    }
+  }
+}
+
+extension ContainerCatalog {
+  /// The conflict versions that a recovery of the store left out and that this device is to put into
+  /// the log again, by item.
+  package func keptConflicts() throws(Errno) -> [ItemID: [ContentVersion]] {
+    try run { try $0.keptConflicts() }
+  }
+}
