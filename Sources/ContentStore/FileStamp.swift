@@ -1,6 +1,6 @@
 package import Glibc
 
-/// What `fstat` says of a content file that changes with its bytes.
+/// The fields of `fstat` that change with the bytes of a content file.
 package struct FileStamp: Equatable {
   package let size: UInt64
   package let modified: Int64

@@ -57,7 +57,7 @@ package final class PartialContent: Sendable {
     do throws(Errno) { file = try ContentFiles.open(path, access | O_NOFOLLOW, budget) } catch {
       throw error == .noSuchFileOrDirectory ? .staleNFSFileHandle : error
     }
-    // What is known to be present is so in this one file alone.
+    // The known ranges are present in this one file alone.
     guard UInt64(try file.status().st_ino) == inode else { throw .staleNFSFileHandle }
     budget.opened(self)
     return file

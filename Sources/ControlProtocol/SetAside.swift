@@ -1,4 +1,4 @@
-// What a device keeps of containers that its account no longer has.
+// The containers that a device keeps though its account no longer has them.
 
 package struct SetAsideReport: Codable, Sendable {
   package var entries: [SetAsideEntry]

@@ -51,7 +51,7 @@ package struct StorageReport: Codable, Sendable {
     self.containers = containers
   }
 
-  /// What it says of the whole account.
+  /// The figures of the whole account.
   package var account: QuotaReport {
     QuotaReport(quota: quota, used: used, left: left, asOf: asOf, isCurrent: isCurrent)
   }

@@ -38,7 +38,7 @@ extension ContainerCoordinator {
       if let failure { throw failure }
       try evictFiles(batch)
     case .file:
-      // What this device alone can tell comes before what the store has to say.
+      // Local refusals come before the store is asked.
       guard !isClaimed(number, by: claimant), !isPinned(inode), !isOpen(number),
         try catalog.dirtyStamp(inode.item) == nil
       else { throw Errno.resourceBusy }

@@ -160,7 +160,7 @@ extension DaemonService {
         case .deleted(let deletion)?:
           notice = try setAsideDeleted(id, account, deletion)
         case .missing(let object)?:
-          // What a store does not show proves nothing. The engine says so in `status`.
+          // An absent object proves nothing. The engine says so in `status`.
           notice =
             "the backend does not have \(object), which names \(id), and no record says that \(id) was "
             + "deleted; shown is what this device has"

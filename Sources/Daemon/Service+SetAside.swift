@@ -3,7 +3,7 @@ internal import Logging
 internal import Model
 internal import Platform
 
-/// What this device keeps of containers that the account no longer has, for clients.
+/// The containers that are set aside on this device, for clients.
 extension DaemonService {
   func addSetAsideMethods(_ table: inout MethodTable) {
     table.add(Methods.ListSetAside.self) { _, _ throws(ControlError) in

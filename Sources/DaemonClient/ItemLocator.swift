@@ -94,7 +94,7 @@ package enum ItemLocator {
   package static func resolve(
     _ path: [UInt8], follows: Bool, mustExist: Bool = true
   ) throws(Errno) -> [UInt8] {
-    // What the path leads through may be a mount whose daemon does not answer.
+    // The path may lead through a mount whose daemon does not answer.
     let found = BoundedCall.run(milliseconds: BoundedCall.patience) {
       () -> Result<[UInt8], Errno> in
       do throws(Errno) {

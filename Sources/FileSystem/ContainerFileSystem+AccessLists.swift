@@ -5,7 +5,7 @@ internal import SystemPackage
 /// POSIX access control lists. The kernel checks them; here they are kept in step with the mode,
 /// and given to what is made in a directory that has an initial list. Source: acl(5).
 extension ContainerFileSystem {
-  /// What a new item begins with.
+  /// The access lists of a new item.
   struct InitialAccess {
     var mode: UInt16
     var access: AccessControlList?

@@ -4,7 +4,8 @@ internal import SystemPackage
 /// Which files of one file system programs have locked.
 package struct FileLocks: Sendable, Hashable {
   package var inodes: Set<UInt64>
-  /// Who holds the locks. One of an open file description (fcntl(2), F_OFD_SETLK) has nobody.
+  /// The processes that hold the locks. A lock of an open file description (fcntl(2), F_OFD_SETLK)
+  /// has nobody.
   package var processes: Set<Int32>
 
   package init(inodes: Set<UInt64> = [], processes: Set<Int32> = []) {

@@ -19,7 +19,7 @@ package enum PlantedMistake: String, CaseIterable, Sendable {
   case endsDownloadsEarly
   /// Names that no object can have are taken for objects.
   case readsForeignNames
-  /// What a store does not show counts as deleted.
+  /// An object that a store does not show counts as deleted.
   case takesAbsenceForDeletion
   /// Local content of a deleted container can be evicted.
   case evictsDeleted

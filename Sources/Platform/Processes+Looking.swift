@@ -17,7 +17,7 @@ extension Processes {
     }
   }
 
-  /// What a process or thread runs. `execve` changes it, also where the file stays the same.
+  /// The program of a process or thread. `execve` changes it, also where the file stays the same.
   package struct Image: Hashable, Sendable {
     package let start: Start
     /// Where the environment lies in the process's memory. Randomized by each `execve`. Both are 0

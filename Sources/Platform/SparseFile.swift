@@ -24,7 +24,7 @@ extension OpenFile {
     throw Errno(rawValue: code)
   }
 
-  /// What a hole takes the place of, at least: a block of most file systems.
+  /// The smallest run of zeros that becomes a hole: a block of most file systems.
   package static let holeBlock: UInt64 = 4096
 
   /// Writes to a range of the file that is a hole or past its end, and leaves whole blocks of zeros

@@ -20,7 +20,7 @@ package struct ContainerDeletion: Equatable, Sendable {
   }
 }
 
-/// What the store says of a container that a device knows.
+/// The answer of the store about a container that a device knows.
 package enum ContainerPresence: Equatable, Sendable {
   case there
   case deleted(ContainerDeletion)
@@ -45,7 +45,7 @@ extension RemoteContainer {
     return info?.incarnation == incarnation ? .there : .missing(object: object)
   }
 
-  /// What ends a log; nil for any other object.
+  /// The deletion that ends a log; nil for any other object.
   func endOfLog(_ stored: [UInt8], name: String) throws(RemoteError) -> ContainerDeletion? {
     guard stored.starts(with: ObjectHeader.deletion.bytes.prefix(4)) else { return nil }
     return try openDeletion(stored, name)
@@ -153,7 +153,7 @@ extension RemoteAccount {
 }
 
 extension AccountKeys {
-  /// What a name object says; nil where there is none.
+  /// The content of a name object; nil where there is none.
   func containerInfo(_ object: String, in store: any ObjectStore) async throws(RemoteError)
     -> ContainerInfo?
   {

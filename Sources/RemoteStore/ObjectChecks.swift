@@ -3,14 +3,14 @@ package import Model
 internal import Platform
 internal import RecordFormat
 
-/// What a check of one object of the store found.
+/// The result of a check of one object of the store.
 package enum ObjectCheck: Equatable, Sendable {
   case good
   case missing
   case damaged(String)
 }
 
-/// What a check of a pack found.
+/// The result of a check of a pack.
 package struct PackCheck: Equatable, Sendable {
   package var isMissing = false
   /// The chunks that cannot be read, of those that were asked for.
@@ -215,7 +215,7 @@ extension RemoteContainer {
 }
 
 extension AccountKeys {
-  /// What is wrong with a pack's header or index; nil: nothing.
+  /// The defect of a pack's header or index; nil: there is none.
   fileprivate func frameDamage(of pack: PackID, _ stored: [UInt8], _ name: String) -> String? {
     do {
       _ = try ObjectHeader.pack.body(of: stored, object: name)

@@ -23,7 +23,7 @@ struct GlobalOptions: ParsableArguments {
   static var environment: [String: String] { ProcessEnvironment.all }
 
   /// Before a command looks at any path: a daemon that was killed may have left its mounts hanging.
-  /// What cannot be freed is said when the command connects.
+  /// The command reports a mount that cannot be freed when it connects.
   func validate() {
     guard let state = try? stateDirectory() else { return }
     _ = ServedMounts.release(state: state, milliseconds: 2000)

@@ -3,7 +3,7 @@ import Model
 import SystemPackage
 import Testing
 
-/// What the fold keeps among the removed items, whatever software wrote a segment.
+/// The fold keeps versions among the removed items, whatever software wrote a segment.
 @Suite struct KeptVersionsTests {
   let fixture: Fixture
   var catalog: ContainerCatalog { fixture.catalog }

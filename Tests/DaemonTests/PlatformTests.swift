@@ -71,7 +71,7 @@ import Testing
   }
 }
 
-/// What a killed daemon leaves behind.
+/// The remains of a killed daemon.
 @Suite struct ServedMountsTests {
   private static func daemon() throws -> Processes.Start {
     try #require(Processes.start(of: getpid()))

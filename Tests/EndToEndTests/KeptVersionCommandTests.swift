@@ -1,6 +1,6 @@
 import Testing
 
-/// What commands drop or bring back of contents.
+/// Commands that drop contents or bring them back.
 extension EndToEnd {
   @Suite struct KeptVersionCommandTests {
     @Test("versions resolve refuses a list that is out of date, and what it drops is in the trash")

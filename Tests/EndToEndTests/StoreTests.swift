@@ -1,6 +1,6 @@
 import Testing
 
-/// What a backend holds that it should not, and what it lost.
+/// A backend with foreign objects, and one that lost some.
 extension EndToEnd {
   @Suite struct StoreTests {
     @Test("foreign files in every directory of the backend are ignored, and doctor names them")

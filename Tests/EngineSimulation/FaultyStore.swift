@@ -13,7 +13,7 @@ final class FaultyStore: ObjectStore, @unchecked Sendable {
   private var random: SeededGenerator
   private var listeners: [(prefix: String, continuation: AsyncStream<Void>.Continuation)] = []
   var weather = Weather.fair
-  /// What a put takes for each second; nil: it is as fast as the weather.
+  /// The bytes that a put takes in a second; nil: it is as fast as the weather.
   var bytesPerSecond: Int64?
   /// How many are under way.
   private(set) var calls = 0

@@ -3,7 +3,7 @@ import Model
 import SyncEngine
 import SystemPackage
 
-/// What a user does with one file, its versions and the trash, at the word of a plot.
+/// The acts of a user on one file, its versions and the trash, at the word of a plot.
 extension SimulatedDevice {
   /// By the item: it may have another name on each device.
   func item(_ item: ItemID, _ life: DeviceLife) throws -> TreeItem {
@@ -64,7 +64,7 @@ extension SimulatedDevice {
         self.world.scheduler.note("\(self.name) resolve: \(error)")
         return
       }
-      // What this device dropped it had been shown.
+      // A device drops only versions that it had been shown.
       for removed in try life.catalog.removedItems(since: Timestamp(nanoseconds: .min))
       where removed.device == self.id && !before.contains(removed.record.id) {
         for version in removed.record.contents
@@ -84,7 +84,7 @@ extension SimulatedDevice {
         .sorted { $0.record.id < $1.record.id }
       guard !removed.isEmpty else { return }
       let chosen = removed[choice % removed.count].record
-      // What is in a directory, and what something is in, comes with it.
+      // The items below a directory come with it, and so do those above an item.
       self.account.ledger.restore(removed.map(\.record.id))
       do {
         try await life.sync.restore([chosen.id])

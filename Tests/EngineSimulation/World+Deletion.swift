@@ -32,7 +32,7 @@ extension World {
       }
       kept[device.index] = try localFiles(device)
     }
-    // What a network repeats comes within a minute.
+    // A repeated call comes within a minute.
     scheduler.run(for: 90 * Self.second)
     let before = objects(of: account)
     for device in devices {
@@ -79,7 +79,7 @@ extension World {
     return false
   }
 
-  /// What a device's sync ends with; nil: it comes to an end without a failure.
+  /// The failure of a device's sync; nil: it ends without one.
   func synchronizing(_ device: SimulatedDevice) -> SyncFailure? {
     guard let life = device.life else { return .stopped }
     nonisolated(unsafe) var result: Result<Void, SyncFailure>?

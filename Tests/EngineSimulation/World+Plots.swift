@@ -17,7 +17,7 @@ struct Plots {
 
   init(seed: UInt64) { random = SeededGenerator(seed: seed, stream: 900) }
 
-  /// What is due after so many acts. Begins another plot when the last one is over.
+  /// Does the steps that are due after so many acts. Begins another plot when the last one is over.
   mutating func go(on world: World) throws {
     while let step = steps.first, step.act <= world.acts {
       steps.removeFirst()

@@ -396,7 +396,7 @@ extension World {
   }
 }
 
-/// What the log did with each item: one that was removed comes back for a reason.
+/// The history of each item in the log: one that was removed comes back for a reason.
 struct ItemHistory {
   let restored: Set<ItemID>
   private var contents: [ItemID: Set<Manifest>] = [:]
@@ -404,7 +404,7 @@ struct ItemHistory {
 
   init(restored: Set<ItemID>) { self.restored = restored }
 
-  /// What is wrong with a segment. The reasons to come back are the trash, an edit that the removal
+  /// The defects of a segment. The reasons to come back are the trash, an edit that the removal
   /// did not know, and for a directory what is in it.
   mutating func note(_ changes: LogChanges) -> [String] {
     var problems: [String] = []
@@ -429,7 +429,7 @@ struct ItemHistory {
 }
 
 extension SimulatedDevice {
-  /// What can be brought back; the same on all devices as long as none forgets it.
+  /// The trash; the same on all devices as long as none forgets it.
   func trash() throws -> [String] {
     guard let life, !world.emptiesTrash else { return [] }
     return try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)).map { removed in

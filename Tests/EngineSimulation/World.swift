@@ -74,7 +74,7 @@ final class World: @unchecked Sendable {
 
   /// Devices compact all the time, or never. In the end they cease to: at rest nothing may happen.
   var compacts: Bool
-  /// What was removed is forgotten some time after.
+  /// Removed items are forgotten some time after.
   let emptiesTrash: Bool
   /// Users do something with versions and the trash on purpose.
   let hasPlots: Bool

@@ -4,7 +4,7 @@ import Platform
 import RemoteStore
 import Testing
 
-/// What a store says of a container that was deleted, and of one that it only does not show.
+/// The store tells a deleted container from one that it only does not show.
 @Suite struct DeletionTests {
   private static let deletion = ContainerDeletion(
     device: DeviceID(high: 7, low: 7), time: Timestamp(nanoseconds: 99))

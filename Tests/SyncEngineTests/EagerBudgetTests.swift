@@ -64,7 +64,7 @@ import Testing
       #expect(try here().sorted() == newest)
     }
     #expect(counter.bytes.withLock { $0 } == UInt64(3 * Self.size))
-    // What somebody reads comes all the same, and something else goes for it.
+    // A file that a program reads comes all the same, and another one goes for it.
     let other = try #require(names.first { !newest.contains($0) })
     #expect(try await reader.read("Documents/\(other)").count == Self.size)
     #expect(try here().contains(other))

@@ -6,7 +6,7 @@ import RemoteStore
 import SyncEngine
 import Testing
 
-/// What cannot succeed is tried again seldom, and `status` says why.
+/// Calls that cannot succeed are tried again seldom, and `status` says why.
 @Suite struct RetryTests {
   @Test("a store that takes no segment is asked a few times and not without pause")
   func refusedSegments() async throws {

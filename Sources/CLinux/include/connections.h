@@ -10,7 +10,7 @@
 /// Gives -errno: EACCES for the connection of another user. Touches no FUSE mount.
 int linux_open_fuse_abort(uint32_t minor);
 
-/// What a daemon tells its watchdog, each in one packet.
+/// The messages of a daemon to its watchdog, each in one packet.
 enum {
   /// Guard the connection. Answered with one byte: 1 if it can be aborted, else 0.
   linux_watchdog_add = 1,

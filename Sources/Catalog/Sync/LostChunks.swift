@@ -33,7 +33,7 @@ package struct PackExtent: Sendable {
   package let wasLost: Bool
 }
 
-/// What the log has of an item: its current record, or the last one before it was removed.
+/// The record of an item in the log: the current one, or the last one before it was removed.
 package struct LoggedItem: Sendable {
   package let record: ItemRecord
   package let isRemoved: Bool

@@ -128,7 +128,7 @@ extension Engine {
       guard let row = try remoteRow(item) else { continue }
       let inode = try syncedInode(item)
       var applied = row.applied
-      // What was removed here and not told yet stays removed.
+      // An item that was removed here and not told yet stays removed.
       if inode != nil || new == nil {
         switch log {
         case .later: break

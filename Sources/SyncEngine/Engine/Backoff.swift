@@ -20,7 +20,7 @@ struct Backoff {
 
 /// Slows down a cycle whose rounds bring nothing, and ends it.
 package struct CyclePace {
-  /// What a round came to that is to be followed by another one.
+  /// The outcome of a round that is followed by another one.
   package enum Round {
     /// The log, the mount or the store has something that it had not before.
     case moved

@@ -19,7 +19,7 @@ extension ContainerSync {
       return
     }
     defer { catalog.useLargeCache(false) }
-    // What is newest of all is known when all of them are.
+    // The newest of all is known when all of them are.
     let holds = coordinator.hasBudget
     if holds { fetcher.holdBacklog() }
     defer { if holds { fetcher.releaseBacklog() } }

@@ -35,7 +35,7 @@ extension ContainerSync {
   /// The store does not show what this device has read there, or does not take what it puts: asks
   /// why. `otherwise`: what it is while the container has its name.
   func explain(_ remote: RemoteContainer, otherwise: () -> CycleFailure) async -> CycleFailure {
-    // What was uploaded and is in no segment may be gone with the rest: it is uploaded again.
+    // Chunks that no segment names may be gone with the rest: they are uploaded again.
     unannounced = []
     try? coordinator.catalog.forgetSent()
     do throws(RemoteError) {
@@ -53,7 +53,7 @@ extension ContainerSync {
     }
   }
 
-  /// What an earlier run of the daemon learned.
+  /// The deletion that an earlier run of the daemon learned of.
   func resumeEnd() -> String? {
     guard let notice = DeletionNotice(coordinator.catalog) else { return nil }
     let text = notice.text(of: coordinator.container)

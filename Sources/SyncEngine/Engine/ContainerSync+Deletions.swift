@@ -67,7 +67,7 @@ extension ContainerSync {
     """
   }
 
-  /// What the user is to be told if the next cycle will ask about the removals that are there now.
+  /// The message for the user if the next cycle will ask about the removals so far.
   package func heldDeletions() throws(SyncFailure) -> String? {
     do throws(CycleFailure) {
       let catalog = coordinator.catalog

@@ -22,7 +22,7 @@ extension ContainerSync {
     case nothing
     /// Something went, so look again.
     case moved
-    /// What is left is being uploaded.
+    /// The rest is being uploaded.
     case uploading
   }
 

@@ -21,7 +21,7 @@ extension ContainerSync {
       })
     else { return }
     var last: ItemID?
-    // What programs claim or present is planned for one by one.
+    // Items that programs claim or present are planned one by one.
     while !coordinator.claims.concerns(coordinator.container) {
       guard !Task.isCancelled else { throw .cancelled }
       let start = last
@@ -29,7 +29,7 @@ extension ContainerSync {
         try catalog.removedElsewhere(after: start, limit: limit)
       }
       if let plan = try local({ () throws(Errno) in try removalPlan(page) }), !plan.local.isEmpty {
-        // What changed meanwhile is left to the plan of all that is left.
+        // Items that changed meanwhile are left to the general plan.
         _ = try await apply(plan, [:], 0)
       }
       last = page.last

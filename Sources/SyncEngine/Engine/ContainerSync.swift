@@ -210,7 +210,7 @@ package actor ContainerSync {
     }
   }
 
-  /// Who waits for uploads looks at both sides this often meanwhile.
+  /// A call that waits for uploads looks at both sides this often meanwhile.
   private static let uploadLook = Duration.seconds(10)
 
   /// Bytes cost money from now on, or do not any more.

@@ -1,7 +1,7 @@
 package import Model
 internal import Platform
 
-/// What this device holds of a container's place in the store. In every condition but `normal` the
+/// The state of a container in the store, as this device sees it. In every condition but `normal` the
 /// device uploads, evicts and removes nothing, and looks again seldom.
 package enum StoreCondition: Sendable, Hashable {
   case normal
@@ -44,7 +44,7 @@ package enum StoreCondition: Sendable, Hashable {
   }
 }
 
-/// What a device knows of the store's condition, and from when. The lock is a leaf.
+/// The store's condition as a device knows it, and since when. The lock is a leaf.
 final class StoreHealth: Sendable {
   private struct State {
     var condition = StoreCondition.normal

@@ -137,7 +137,7 @@ extension Planner {
   /// What is to be put into a directory that waits, and that is not there on both sides, waits too.
   private func holdDependents(_ targets: inout Targets) { spreadHold(&targets, upwards: false) }
 
-  /// What stands above or below something that waits, waits.
+  /// Items above or below one that waits wait too.
   func holdAround(_ targets: inout Targets) { spreadHold(&targets, upwards: true) }
 
   /// Looks once at everything that is held, what comes to be held meanwhile included.

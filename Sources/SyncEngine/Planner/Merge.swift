@@ -88,7 +88,7 @@ struct Merge {
       }
     }
     var record = Self.revived(local.record, removed: removed, base: base)
-    // What was removed may hold the very bytes that come back.
+    // The removed record may hold the very bytes that come back.
     if let edited = local.edited {
       record.conflicts.removeAll {
         $0.id == edited.version || (edited.manifest != nil && $0.manifest == edited.manifest)
@@ -133,7 +133,7 @@ struct Merge {
       !PlantedMistake.forgetsRevivedVersions.isPlanted
     else { return record }
     var result = record
-    // What was resolved before the removal stays resolved.
+    // A conflict that was resolved before the removal stays resolved.
     result.conflicts = removed.conflicts.filter { $0.manifest != nil }
     if let content = removed.content, content.manifest != nil, content.id != base?.content?.id {
       result.conflicts.append(content)

@@ -85,7 +85,7 @@ extension Planner {
           }
           guard !moved.isEmpty else { continue }
           hasMore = true
-          // What is held is elsewhere now.
+          // The held items are elsewhere now.
           clear = [:]
         }
       }

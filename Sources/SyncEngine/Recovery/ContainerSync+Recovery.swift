@@ -6,7 +6,7 @@ internal import Platform
 internal import RemoteStore
 package import SystemPackage
 
-/// What a recovery did.
+/// The result of a recovery.
 package struct RecoveryOutcome: Sendable, Hashable {
   /// Nil: the store needed none, or another device had made one.
   package var sequence: UInt64?
@@ -40,7 +40,7 @@ extension ContainerSync {
     if case .failed(let failure) = await runCycle(freshly: true), condition.isNormal {
       throw failure
     }
-    // What was deleted stays so.
+    // A deleted container stays deleted.
     try link.check()
     if !condition.isNormal {
       do throws(CycleFailure) {
@@ -93,7 +93,7 @@ extension ContainerSync {
     return isRecovered == true ? try coordinator.catalog.keptConflicts() : [:]
   }
 
-  /// What a content here was before a recovery, if it still is that.
+  /// The version of a local content before a recovery, if it still is that.
   func keptContent(_ item: LocalItem) throws(Errno) -> StagedContent? {
     if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
     guard isRecovered == true, let kept = try coordinator.catalog.keptVersion(of: item.inode.item)

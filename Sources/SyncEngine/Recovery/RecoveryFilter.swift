@@ -32,7 +32,7 @@ struct RecoveryFilter {
       }
       return record
     }
-    // What was removed nobody has any more.
+    // No device has the content of a removed item any more.
     result.removed = part.removed.filter { $0.record.contents.allSatisfy(isReadable) }
     result.chunks = part.chunks.filter { packs.contains($0.pack) }
     result.packs = part.packs.filter { packs.contains($0.pack) || $0.state == .deleted }

@@ -53,7 +53,7 @@ struct QuietFiles: Sendable {
     return !overflow && age >= 0 && .nanoseconds(age) >= quiet
   }
 
-  /// What the kernel wrote by itself shows in the file first.
+  /// Pages that the kernel wrote by itself show in the file first.
   private func isQuietOnDisk(_ inode: Catalog.Inode, _ quiet: Duration) -> Bool {
     let key = ContentKey(item: inode.item, generation: inode.generation)
     guard let found = try? coordinator.content.found(key) else { return inode.size == 0 }
@@ -73,7 +73,7 @@ struct QuietFiles: Sendable {
   }
 }
 
-/// What moves when something writes to a file.
+/// The fields that change when something writes to a file.
 private struct FileMoment: Equatable {
   let size: UInt64
   let modified: Int64

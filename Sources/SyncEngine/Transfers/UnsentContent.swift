@@ -1,7 +1,7 @@
 package import Model
 package import SystemPackage
 
-/// What a program gets that reads a content which its device has announced and not uploaded.
+/// The answer to a program that reads a content which its device announced and did not upload.
 package struct UnsentContent: Sendable, Hashable {
   /// How long it waits.
   package var wait: Duration

@@ -42,7 +42,7 @@ final class UploadQueue: Sendable {
     var contents: [UploadRun.Content] = []
     /// Durable in the backend and named by no segment.
     var chunks: [ChunkLocation] = []
-    /// What stopped a run; the files in it and those that waited are to be wanted again.
+    /// The failure that stopped a run; the files in it and those that waited are to be wanted again.
     var failure: RemoteError?
   }
 
@@ -147,7 +147,7 @@ final class UploadQueue: Sendable {
     }
   }
 
-  /// What was uploaded since the last call.
+  /// The uploads that ended since the last call.
   func takeResults() -> Results {
     state.withLock { state in
       defer { state.results = Results() }

@@ -44,7 +44,7 @@ struct StoreCheck {
   }
 }
 
-/// What reading a pack gave.
+/// The result of reading a pack.
 private struct CheckedPack: Sendable {
   let pack: PackID
   let result: Result<PackCheck, RemoteError>
@@ -76,7 +76,7 @@ extension ContainerSync {
     try link.check()
     switch await runCycle(freshly: true) {
     case .failed(let failure) where failure.isOfTheNetwork || failure == .stopped: throw failure
-    // What keeps a cycle from finishing is found below, or is no concern of the store.
+    // A cause that keeps a cycle from finishing is found below, or is no concern of the store.
     default: break
     }
     hurrying += 1
@@ -251,7 +251,7 @@ extension ContainerSync {
         if found.lost.isEmpty { check.brokenFrames.append(pack) }
       }
     }
-    // What is known to be lost has to be known after a crash too.
+    // A known loss has to be known after a crash too.
     if !packs.isEmpty { try local { () throws(Errno) in try catalog.commit(durable: true) } }
   }
 

@@ -1,6 +1,6 @@
 package import Model
 
-/// What `store verify` is asked to do.
+/// The request of `store verify`.
 package struct VerifyOptions: Sendable {
   /// Every byte is read, deciphered and checked; else only names and sizes are looked at.
   package var readsData: Bool
@@ -30,7 +30,7 @@ package enum VerifiedContent: Hashable, Sendable {
   case removed
 }
 
-/// What `store verify` found in one container.
+/// The findings of `store verify` in one container.
 package struct VerifyReport: Sendable {
   /// Objects that the log references.
   package var objects: UInt64 = 0

@@ -172,7 +172,7 @@ extension ContainerSync {
   private static func check(
     _ shown: ShownVersions, _ keep: [VersionID], against record: ItemRecord, current: VersionID?
   ) throws(VersionFailure) {
-    // Who keeps the current version by name has seen it.
+    // A caller that names the current version has seen it.
     if let current, let expected = shown.current, current != expected, !keep.contains(current) {
       throw .conflict(
         "its current version is \(current) now, not \(expected); look at it with `ubiquityfs "

@@ -35,7 +35,7 @@ struct VersionFacts: Sendable {
     let own = try ItemCalls.call(
       Methods.AccountStatus.self, Nothing(), .reading, at: document
     ).device
-    // What was saved here since is this device's own.
+    // A version that was saved here since is this device's own.
     guard now.device != own else { return }
     throw UbiquityErrors.cocoa(
       .fileLocking,
