@@ -269,6 +269,90 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     try crashed.close()
   }
 
+  @Test("a new device that stops while it reads a snapshot starts from nothing", arguments: 1...4)
+  func newDeviceStops(seed: UInt64) throws {
+    let source = try Fixture()
+    let log = try RandomLog(seed: seed, count: 60, in: source)
+    let parts = try pages(source.catalog)
+    let fixture = try Fixture(isNew: true)
+    try fixture.catalog.beginSnapshot()
+    for part in parts { try fixture.catalog.stage(part) }
+    try fixture.catalog.commit(durable: true)
+    let crashed = try fixture.crashed()
+    #expect(whole(try pages(crashed)).isEmpty)
+    #expect(try crashed.differing().isEmpty && crashed.conflictedItems().isEmpty)
+    for part in parts { #expect(try crashed.chunkLocations(part.chunks.map(\.chunk.id)).isEmpty) }
+    // Then it reads the log, or the snapshot anew.
+    let position = log.segments[59].position
+    if seed % 2 == 0 {
+      let first = try [ItemID.root, .documents].map { try #require(try source.catalog.remote($0)) }
+      try crashed.fold(
+        LogChanges(upserts: first), to: LogPosition(sequence: 1, hash: position.hash))
+      for segment in log.segments {
+        try crashed.fold(segment.changes, to: segment.position, from: segment.origin)
+      }
+    } else {
+      try crashed.beginSnapshot()
+      for part in parts { try crashed.stage(part) }
+      try crashed.installSnapshot(
+        SnapshotMark(sequence: position.sequence, bytes: 1), hash: position.hash,
+        from: DeviceID(high: 3, low: 0))
+    }
+    #expect(whole(try pages(crashed)).items == whole(parts).items)
+    #expect(whole(try pages(crashed)).chunks == whole(parts).chunks)
+    #expect(try crashed.usage() == whole(parts).items.reduce(0) { $0 + $1.allottedBytes })
+    try crashed.close()
+  }
+
+  @Test("a new device that gives a snapshot up reads the log as if it had seen none")
+  func newDeviceGivesUp() throws {
+    let source = try Fixture()
+    let log = try RandomLog(seed: 3, count: 40, in: source)
+    let expected = whole(try pages(source.catalog))
+    for isDropped in [true, false] {
+      let fixture = try Fixture(isNew: true)
+      try fixture.catalog.beginSnapshot()
+      try fixture.catalog.stage(try #require(try pages(source.catalog).first))
+      if isDropped {
+        try fixture.catalog.dropSnapshot()
+        #expect(whole(try pages(fixture.catalog)).isEmpty)
+      }
+      try fixture.foldFirst()
+      try log.fold(0..<40, into: fixture)
+      #expect(whole(try pages(fixture.catalog)) == expected)
+      #expect(try fixture.isSound())
+    }
+  }
+
+  @Test("a new device refuses a snapshot that is no tree, and keeps nothing of it")
+  func newDeviceRefuses() throws {
+    let position = LogPosition(sequence: 50, hash: [UInt8](repeating: 4, count: 32))
+    let other = ItemID(high: 6, low: 6)
+    let trees = brokenTrees + [[record(other, .file, "a"), record(other, .file, "b")]]
+    let source = try Fixture()
+    let top = try [ItemID.root, .documents].map { try #require(try source.catalog.remote($0)) }
+    for tree in trees {
+      let fixture = try Fixture(isNew: true)
+      var part = SnapshotPart()
+      part.items = top + tree
+      #expect(throws: Errno.badMessage) { try install([part], at: position, in: fixture) }
+      try fixture.catalog.dropSnapshot()
+      #expect(whole(try pages(fixture.catalog)).isEmpty)
+      #expect(try fixture.catalog.position() == .start && fixture.isSound())
+    }
+  }
+
+  private var brokenTrees: [[ItemRecord]] {
+    let (one, two) = (ItemID(high: 5, low: 1), ItemID(high: 5, low: 2))
+    return [
+      // No parent; a parent that is a file; a cycle; two of one name.
+      [record(one, .file, "a", in: ItemID(high: 6, low: 6))],
+      [record(one, .file, "a"), record(two, .file, "b", in: one)],
+      [record(one, .directory, "a", in: two), record(two, .directory, "b", in: one)],
+      [record(one, .file, "a"), record(two, .file, "a")],
+    ]
+  }
+
   /// What is no tree is refused, and nothing of it is done.
   @Test func whatIsNoTreeIsRefused() throws {
     let fixture = try Fixture()
@@ -276,15 +360,7 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     let before = whole(try pages(fixture.catalog))
     let position = LogPosition(sequence: 50, hash: [UInt8](repeating: 4, count: 32))
     let top = try [ItemID.root, .documents].map { try #require(try fixture.catalog.remote($0)) }
-    let (one, two) = (ItemID(high: 5, low: 1), ItemID(high: 5, low: 2))
-    let trees: [[ItemRecord]] = [
-      // No parent; a parent that is a file; a cycle; two of one name.
-      [record(one, .file, "a", in: ItemID(high: 6, low: 6))],
-      [record(one, .file, "a"), record(two, .file, "b", in: one)],
-      [record(one, .directory, "a", in: two), record(two, .directory, "b", in: one)],
-      [record(one, .file, "a"), record(two, .file, "a")],
-    ]
-    for tree in trees {
+    for tree in brokenTrees {
       var part = SnapshotPart()
       part.items = (top + tree).sorted { $0.id < $1.id }
       #expect(throws: Errno.badMessage) { try install([part], at: position, in: fixture) }

@@ -67,12 +67,17 @@ final class Fixture {
 
   var path: String { directory.path + "/catalog.sqlite" }
 
-  init() throws {
+  /// `isNew`: of a device that has read nothing of the log.
+  init(isNew: Bool = false) throws {
     directory = try TemporaryDirectory()
     catalog = try ContainerCatalog(
       path: directory.path + "/catalog.sqlite", owner: 1000, group: 100, clock: clock)
     documents = try #require(try catalog.lookup(.documents, in: .root)).number
-    // The first segment of every log.
+    if !isNew { try foldFirst() }
+  }
+
+  /// Folds the first segment of every log.
+  func foldFirst() throws {
     let first = try [ItemID.root, .documents].map { try #require(try catalog.local($0)).record }
     try folded(first)
     try apply(first.map { .agree($0.id, stamp: nil) })

@@ -41,14 +41,20 @@ extension Engine {
     pending.inodes[inode.number] = .stored(inode, isNew: isNew)
   }
 
-  /// Gives a new inode its number.
-  func insert(_ inode: Inode) throws -> Inode {
+  /// Gives a new inode its number. Its row is the caller's to write, unless `insert` is used.
+  func numbered(_ inode: Inode) -> Inode {
     var made = inode
     made.number = InodeNumber(nextInode)
     nextInode += 1
     count(nil, made)
-    note(.inode(made.number, slot: nil, was: nil))
     if made.isExcluded { hasExclusions = true }
+    return made
+  }
+
+  /// Notes a new inode, with its number.
+  func insert(_ inode: Inode) throws -> Inode {
+    let made = numbered(inode)
+    note(.inode(made.number, slot: nil, was: nil))
     pending.inodes[made.number] = .stored(made, isNew: true)
     return made
   }

@@ -78,6 +78,8 @@ final class Engine {
   var touched: Set<ItemID>?
   /// Set while the folded state is read page by page.
   var tracking: FoldTracking?
+  /// What the items of the snapshot that is being staged take of the allotment.
+  var stagedUsage: UInt64 = 0
   /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
   /// the changes are.
   var afterDurable: [@Sendable () -> Void] = []

@@ -55,6 +55,18 @@ extension Engine {
     names.insert(EntryKey(parent: parent, name: name), EntryValue(child: child, id: number))
   }
 
+  /// Writes the row of a name that nothing has, past memory. Only within `write`: memory has nothing
+  /// then that the database has not.
+  func putNewEntry(
+    _ parent: InodeNumber, _ name: ItemName, _ inode: Inode, _ db: SQLConnection
+  ) throws {
+    note(.entry(parent, name, slot: nil, was: .none))
+    names.remove(EntryKey(parent: parent, name: name))
+    folded.changed(parent, name, isThere: true)
+    try queries.putEntry.run(db, newEntryNumber(), parent.column, name, inode.number.column)
+    if inode.kind == .directory { parents.insert(inode.number, parent) }
+  }
+
   private func newEntryNumber() -> Int64 {
     nextEntry += 1
     return nextEntry

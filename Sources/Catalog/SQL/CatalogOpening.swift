@@ -106,6 +106,7 @@ enum CatalogOpening {
         try queries.metaSet.run(db, "clean", Int64(0))
       }
       if epoch == 1 { try engine.makeFirstItems(owner: owner, group: group) }
+      if try engine.stagesInPlace() { try engine.dropStaged() }
       for orphan in try engine.orphans() {
         if let key = try engine.reclaim(orphan.number) { obsolete.append(key) }
       }

@@ -375,6 +375,10 @@ struct Queries {
   let setStray = Query("INSERT OR REPLACE INTO stray (pack, since) VALUES (?, ?)")
   let allStrays = Query("SELECT pack FROM stray")
   let deleteStray = Query("DELETE FROM stray WHERE pack = ?")
+  let insertRemote = Query(
+    "INSERT INTO remote (item, record, applied, same) VALUES (?, ?, NULL, 0)")
+  let insertChunk = Query(
+    "INSERT INTO chunk (id, pack, offset, stored, length) VALUES (?, ?, ?, ?, ?)")
   let stageItem = Query(
     "INSERT INTO staged_item (item, record, kind, conflicted) VALUES (?, ?, ?, ?)")
   let stageLink = Query("INSERT INTO staged_link (parent, name, item) VALUES (?, ?, ?)")

@@ -162,56 +162,57 @@ extension Engine {
     return try make(batch)
   }
 
-  /// Each is made as it is to be in the end, and the base says so: each row is written once.
+  /// Each is made as it is to be in the end, and the base says so: each row is written once, past
+  /// memory, which has no room for so many.
   private func make(_ batch: ArrivalBatch) throws -> (
     made: [Arrival], invalidations: [Invalidation]
   ) {
     guard !batch.records.isEmpty else { return ([], []) }
-    let root = try inode(.root)
-    let time = now
-    var made: [Arrival] = []
-    var invalidations: [Invalidation] = []
-    var numbers: [ItemID: InodeNumber] = [:]
-    var subdirectories: [InodeNumber: UInt32] = [:]
-    var changed: Set<InodeNumber> = []
-    for record in batch.records {
-      let inode = try insert(
-        Inode(arriving: record, owner: root.owner, group: root.group, at: time, nextNumber()))
-      numbers[record.id] = inode.number
-      var parents: [InodeNumber] = []
-      for link in record.links {
-        let isNew = numbers[link.parent] != nil
-        guard let parent = numbers[link.parent] ?? batch.number(of: link.parent) else {
-          throw CatalogDamage("an item comes before its directory")
+    return try write { db in
+      let root = try inode(.root)
+      let time = now
+      var made: [Arrival] = []
+      made.reserveCapacity(batch.records.count)
+      var invalidations: [Invalidation] = []
+      var numbers: [ItemID: InodeNumber] = [:]
+      var subdirectories: [InodeNumber: UInt32] = [:]
+      var changed: Set<InodeNumber> = []
+      for record in batch.records {
+        let inode = numbered(
+          Inode(arriving: record, owner: root.owner, group: root.group, at: time, nextNumber()))
+        try inode.put(db, queries)
+        if record.kind == .directory { numbers[record.id] = inode.number }
+        var parents: [InodeNumber] = []
+        for link in record.links {
+          // The kernel does not know what is made just now.
+          let new = numbers[link.parent]
+          guard let parent = new ?? batch.number(of: link.parent) else {
+            throw CatalogDamage("an item comes before its directory")
+          }
+          if new == nil {
+            invalidations.append(.entry(parent: parent, name: link.name))
+            changed.insert(parent)
+          }
+          try putNewEntry(parent, link.name, inode, db)
+          if inode.kind == .directory { subdirectories[parent, default: 0] += 1 }
+          parents.append(parent)
         }
-        // There is nothing to look for in what is made just now, and the kernel does not know it.
-        if isNew {
-          names.insert(EntryKey(parent: parent, name: link.name), .none)
-        } else {
-          invalidations.append(.entry(parent: parent, name: link.name))
-          changed.insert(parent)
+        try queries.agreeOnArrival.run(db, record.id)
+        if !record.attributes.isEmpty {
+          for (name, value) in record.attributes.sorted(by: { $0.key < $1.key }) {
+            try put(inode.number, name, value, db)
+          }
         }
-        try addEntry(parent, link.name, inode)
-        if inode.kind == .directory { subdirectories[parent, default: 0] += 1 }
-        parents.append(parent)
+        made.append(Arrival(record: record, number: inode.number, parents: parents))
       }
-      made.append(Arrival(record: record, number: inode.number, parents: parents))
-    }
-    for (number, count) in subdirectories {
-      var parent = try inode(number)
-      parent.linkCount += count
-      try store(parent)
-    }
-    invalidations += changed.sorted().map { .attributes($0) }
-    try write { db in
-      for arrival in made {
-        try queries.agreeOnArrival.run(db, arrival.record.id)
-        for (name, value) in arrival.record.attributes.sorted(by: { $0.key < $1.key }) {
-          try put(arrival.number, name, value, db)
-        }
+      for (number, count) in subdirectories {
+        var parent = try inode(number)
+        parent.linkCount += count
+        try store(parent)
       }
+      invalidations += changed.sorted().map { .attributes($0) }
+      return (made, invalidations)
     }
-    return (made, invalidations)
   }
 }
 

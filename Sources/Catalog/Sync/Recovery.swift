@@ -66,6 +66,7 @@ extension Engine {
     _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
     packs: Set<PackID>
   ) throws {
+    guard try !stagesInPlace() else { throw Errno.invalidArgument }
     try checkStagedTree()
     let own = try foldedPositions()
     let log: RecoveredLog =
@@ -79,6 +80,7 @@ extension Engine {
     try keepOwnChunks(packs)
     if log != .later { try keepConflicts(packs) }
     try replaceRows(log)
+    try replaceTree()
     try replaceRest()
     try write { db in try db.execute("DELETE FROM upload") }
     try keepContents(log)

@@ -116,6 +116,7 @@ extension Engine {
     let present = try self.position()
     // A gap is what a lost transaction leaves: the next round reads the log from where it is.
     guard position.sequence == present.sequence + 1 else { throw Errno.invalidArgument }
+    if present == .start, try stagesInPlace() { try dropStaged() }
     let upserts = changes.upserts
     var seen: Set<ItemID> = []
     for id in upserts.map(\.id) + changes.removals {

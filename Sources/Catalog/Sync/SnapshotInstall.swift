@@ -6,56 +6,11 @@ package import SystemPackage
 /// A snapshot takes the place of the remote tree: for a device whose log goes on later than its
 /// position, and for one that is new.
 ///
-/// Parts are staged beside the tree as they come, and nothing else uses them; what a device left behind
-/// half-way is dropped before the next one. Then one transaction changes the remote tree, the places
-/// of chunks, what was removed and the position. What is here and the base stay: what was last agreed
-/// on is as true as before, so the planner sees what others removed or changed meanwhile, and what
-/// this device has not sent yet.
+/// Parts are staged as they come (`SnapshotStaging.swift`). Then one transaction changes the remote
+/// tree, the places of chunks, what was removed and the position. What is here and the base stay:
+/// what was last agreed on is as true as before, so the planner sees what others removed or changed
+/// meanwhile, and what this device has not sent yet.
 extension Engine {
-  private static let tables = [
-    "staged_item", "staged_link", "staged_chunk", "staged_removed", "staged_pack",
-  ]
-
-  func dropStaged() throws {
-    try write { db in for table in Self.tables { try db.execute("DELETE FROM \(table)") } }
-  }
-
-  /// EBADMSG for what is there twice, and for records that no tree has.
-  func stage(_ part: SnapshotPart) throws {
-    let isNew = try position() == .start
-    for record in part.items {
-      try check(record, knownAs: isNew ? nil : try remote(record.id)?.kind)
-    }
-    do {
-      try write { db in
-        for record in part.items {
-          try queries.stageItem.run(
-            db, record.id, record.encoded(), Int64(record.kind.rawValue),
-            Int64(record.conflicts.isEmpty ? 0 : 1))
-          for link in record.links {
-            try queries.stageLink.run(db, link.parent, link.name, record.id)
-          }
-        }
-        for place in part.chunks {
-          try queries.stageChunk.run(
-            db, place.chunk.id.bytes, place.pack, place.offset.column,
-            Int64(place.storedLength), Int64(place.chunk.length))
-        }
-        for item in part.removed {
-          try queries.stageRemoved.run(
-            db, item.record.id, item.record.encoded(), item.removed.nanoseconds, item.device)
-        }
-        for record in part.packs {
-          try queries.stagePack.run(
-            db, record.pack, record.bytes.column, Int64(record.state.rawValue),
-            record.condemnedAt.column)
-        }
-      }
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-      throw Errno.badMessage
-    }
-  }
-
   /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
   /// is no tree.
   func install(
@@ -63,18 +18,26 @@ extension Engine {
   ) throws {
     guard mark.sequence > (try position()).sequence else { throw Errno.invalidArgument }
     try checkStagedTree()
-    try replaceRecords()
-    try write { db in try db.execute(Self.replaceEqualRecords) }
+    if try !stagesInPlace() {
+      try replaceRecords()
+      try write { db in try db.execute(Self.replaceEqualRecords) }
+      try replaceTree()
+    }
     try replaceRest()
     try finishInstall(mark, hash: hash, from: device)
     if let recovery { try setRecovery(recovery) }
   }
 
-  /// All but the records that were there before.
+  /// The tree and the chunks, but for the records that were there before.
+  func replaceTree() throws {
+    try write { db in for statement in Self.treeReplacements { try db.execute(statement) } }
+  }
+
+  /// What is neither tree nor chunks.
   func replaceRest() throws {
     let time = now
     try write { db in
-      for statement in Self.replacements { try db.execute(statement) }
+      for statement in Self.restReplacements { try db.execute(statement) }
       try Query("UPDATE removed SET time = ? WHERE time > ?").run(
         db, time.nanoseconds, time.nanoseconds)
       // What was condemned before is so since it was first known here.
@@ -94,12 +57,13 @@ extension Engine {
   }
 
   func finishInstall(_ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID) throws {
-    try forgetUsage()
+    try setUsage(stagedUsage)
     try noteSnapshot(mark, from: device)
     let position = LogPosition(sequence: mark.sequence, hash: hash)
     try setPosition(position)
     try write { db in try db.execute("DELETE FROM folded") }
     try noteFolded(position)
+    try keepStagedInPlace()
     try dropStaged()
     tracking?.isBroken = true
   }
@@ -111,7 +75,7 @@ extension Engine {
     (SELECT s.record FROM staged_item s WHERE s.item = remote.item)
     """
 
-  private static let replacements = [
+  private static let treeReplacements = [
     """
     INSERT INTO remote (item, record, applied, same) SELECT s.item, s.record, NULL, 0 \
     FROM staged_item s WHERE NOT EXISTS (SELECT 1 FROM remote r WHERE r.item = s.item) \
@@ -129,6 +93,9 @@ extension Engine {
     INSERT INTO chunk (id, pack, offset, stored, length) \
     SELECT id, pack, offset, stored, length FROM staged_chunk ORDER BY id
     """,
+  ]
+
+  private static let restReplacements = [
     "DELETE FROM removed",
     """
     INSERT INTO removed (item, record, time, device) \
@@ -172,68 +139,9 @@ extension Engine {
       try setRemoteRow(item, RemoteRow(record: new, applied: row.applied), was: row)
     }
   }
-
-  /// Names are distinct by the table that they are in. Every parent is a directory, and all
-  /// directories are reached from the root, of which they have one way: so there is no cycle.
-  func checkStagedTree() throws {
-    let directory = Int64(ItemKind.directory.rawValue)
-    let isBroken = try database { db in
-      try Query(
-        """
-        SELECT 1 FROM staged_link l LEFT JOIN staged_item p ON p.item = l.parent \
-        WHERE l.parent <> ? AND (p.item IS NULL OR p.kind <> ?) LIMIT 1
-        """
-      ).first(db, ItemID.root, directory) { _ in true } ?? false
-    }
-    guard !isBroken else { throw Errno.badMessage }
-    let (reached, all) = try database { db in
-      (
-        try Query(
-          """
-          WITH RECURSIVE reached (item) AS (SELECT ? UNION ALL SELECT l.item FROM reached r \
-          JOIN staged_link l ON l.parent = r.item \
-          JOIN staged_item i ON i.item = l.item AND i.kind = ?) \
-          SELECT COUNT(*) - 1 FROM reached
-          """
-        ).first(db, ItemID.root, directory) { $0.integer(0) },
-        try Query("SELECT COUNT(*) FROM staged_item WHERE kind = ? AND item <> ?").first(
-          db, directory, ItemID.root
-        ) { $0.integer(0) }
-      )
-    }
-    guard reached == all else { throw Errno.badMessage }
-  }
 }
 
 extension ContainerCatalog {
-  /// How much of a part is staged under one lock.
-  private static let piece = 512
-
-  /// Drops what was staged before.
-  package func beginSnapshot() throws(Errno) {
-    try changeLazily { try $0.dropStaged() }
-  }
-
-  /// A part that was verified. EBADMSG when it can be no part of a tree together with the others.
-  package func stage(_ part: SnapshotPart) throws(Errno) {
-    var items = part.items[...]
-    var chunks = part.chunks[...]
-    var removed = part.removed[...]
-    var packs = part.packs[...]
-    while !(items.isEmpty && chunks.isEmpty && removed.isEmpty && packs.isEmpty) {
-      var piece = SnapshotPart()
-      piece.items = Array(items.prefix(Self.piece))
-      piece.chunks = Array(chunks.prefix(Self.piece))
-      piece.removed = Array(removed.prefix(Self.piece))
-      piece.packs = Array(packs.prefix(Self.piece))
-      items = items.dropFirst(Self.piece)
-      chunks = chunks.dropFirst(Self.piece)
-      removed = removed.dropFirst(Self.piece)
-      packs = packs.dropFirst(Self.piece)
-      try changeLazily { try $0.stage(piece) }
-    }
-  }
-
   /// Makes what was staged the remote tree, in one transaction, durably.
   package func installSnapshot(
     _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, recovery: LogRecovery? = nil

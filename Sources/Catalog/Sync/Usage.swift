@@ -2,8 +2,8 @@ internal import Model
 package import SystemPackage
 
 /// What the container takes of its account's allotment, as the log folds to here. Kept up to date by every
-/// fold; summed up from the records where it is not known, which is once in a catalog from before there was
-/// such a sum, and after a snapshot.
+/// fold and by every snapshot; summed up from the records where it is not known, which is once in a catalog
+/// from before there was such a sum.
 extension Engine {
   private static let usage = "usage"
   private static let page = 1_000
@@ -15,10 +15,6 @@ extension Engine {
 
   func setUsage(_ bytes: UInt64) throws {
     try write { db in try queries.metaSet.run(db, Self.usage, bytes.column) }
-  }
-
-  func forgetUsage() throws {
-    try write { db in try queries.metaDelete.run(db, Self.usage) }
   }
 
   func sumUsage() throws -> UInt64 {

@@ -120,7 +120,11 @@ extension ContainerSync {
       } catch .remote(.damaged(let object, let reason)) {
         logger.error("\(object) in the backend is damaged: \(reason)")
         failure = .remote(.damaged(object: object, reason: reason))
-        try local { () throws(Errno) in try coordinator.catalog.beginSnapshot() }
+        try local { () throws(Errno) in try coordinator.catalog.dropSnapshot() }
+      } catch {
+        // What fails here is dropped by the next snapshot, segment or opening.
+        try? coordinator.catalog.dropSnapshot()
+        throw error
       }
     }
     guard let failure else { return false }
@@ -135,7 +139,7 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     let sequence = index.position.sequence
     catalog.useLargeCache(true)
-    try local { () throws(Errno) in try catalog.beginSnapshot() }
+    try local { () throws(Errno) in try catalog.beginSnapshot(isRecovery: isRecovery) }
     // One is fetched, verified and decoded while the one before it is staged.
     var coming = Self.fetch(0, of: index, remote)
     for number in index.parts.indices {

@@ -1,0 +1,186 @@
+internal import GRDB
+package import Model
+internal import RecordFormat
+package import SystemPackage
+
+/// The parts of a snapshot, before it is whole.
+///
+/// Parts are staged beside the remote tree, and nothing else uses them. A catalog that has folded
+/// nothing yet has no remote tree: there the tables of the tree take the parts themselves, so that a
+/// new device writes each row once. The mark in `meta` says so, and goes with the transaction that
+/// installs the snapshot. While the mark is there, the rows count for nothing: the next snapshot, the
+/// first segment and the next opening delete them first.
+extension Engine {
+  private static let tables = [
+    "staged_item", "staged_link", "staged_chunk", "staged_removed", "staged_pack",
+  ]
+  /// Those that take a part themselves. Of its directories `staged_item` has the identities too.
+  private static let placeTables = ["remote", "remote_link", "conflicted", "chunk"]
+  private static let mark = "staging"
+
+  /// Whether the tables of the tree have parts of a snapshot that is not whole.
+  func stagesInPlace() throws -> Bool {
+    try database { db in try queries.metaGet.first(db, Self.mark) { _ in true } ?? false }
+  }
+
+  /// Drops what a device left behind half-way.
+  func dropStaged() throws {
+    let tables = Self.tables + (try stagesInPlace() ? Self.placeTables : [])
+    try write { db in
+      for table in tables { try db.execute("DELETE FROM \(table)") }
+      try queries.metaDelete.run(db, Self.mark)
+    }
+    stagedUsage = 0
+  }
+
+  /// After this, parts of one snapshot may be staged. `isRecovery`: for `installRecovered`, which
+  /// compares the parts with what is here.
+  func beginStaging(isRecovery: Bool) throws {
+    try dropStaged()
+    guard !isRecovery, try position() == .start else { return }
+    for table in Self.placeTables {
+      let isEmpty = try database { db in
+        try Query("SELECT 1 FROM \(table) LIMIT 1").first(db) { _ in false } ?? true
+      }
+      guard isEmpty else { return }
+    }
+    try write { db in try queries.metaSet.run(db, Self.mark, Int64(1)) }
+  }
+
+  /// What was staged in place is the remote tree from here on.
+  func keepStagedInPlace() throws {
+    try write { db in try queries.metaDelete.run(db, Self.mark) }
+  }
+
+  /// EBADMSG for what is there twice, and for records that no tree has.
+  func stage(_ piece: SnapshotPiece) throws {
+    let isInPlace = try stagesInPlace()
+    let isNew = try position() == .start
+    for record in piece.items {
+      try check(record, knownAs: isNew ? nil : try remote(record.id)?.kind)
+    }
+    do {
+      try write { db in
+        for record in piece.items { try stage(record, isInPlace: isInPlace, db) }
+        let link = isInPlace ? queries.insertRemoteLink : queries.stageLink
+        for (place, item) in piece.links { try link.run(db, place.parent, place.name, item) }
+        let chunk = isInPlace ? queries.insertChunk : queries.stageChunk
+        for place in piece.chunks {
+          try chunk.run(
+            db, place.chunk.id.bytes, place.pack, place.offset.column,
+            Int64(place.storedLength), Int64(place.chunk.length))
+        }
+        for item in piece.removed {
+          try queries.stageRemoved.run(
+            db, item.record.id, item.record.encoded(), item.removed.nanoseconds, item.device)
+        }
+        for record in piece.packs {
+          try queries.stagePack.run(
+            db, record.pack, record.bytes.column, Int64(record.state.rawValue),
+            record.condemnedAt.column)
+        }
+      }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+      throw Errno.badMessage
+    }
+    for record in piece.items { stagedUsage &+= record.allottedBytes }
+  }
+
+  private func stage(_ record: ItemRecord, isInPlace: Bool, _ db: SQLConnection) throws {
+    let kind = Int64(record.kind.rawValue)
+    guard isInPlace else {
+      return try queries.stageItem.run(
+        db, record.id, record.encoded(), kind, Int64(record.conflicts.isEmpty ? 0 : 1))
+    }
+    try queries.insertRemote.run(db, record.id, record.encoded())
+    if !record.conflicts.isEmpty { try queries.setConflicted.run(db, record.id) }
+    // The check of the tree asks for directories alone.
+    if record.kind == .directory {
+      try queries.stageItem.run(db, record.id, [UInt8](), kind, Int64(0))
+    }
+  }
+
+  /// Names are distinct by the table that they are in. Every parent is a directory, and all
+  /// directories are reached from the root, of which they have one way: so there is no cycle.
+  func checkStagedTree() throws {
+    let directory = Int64(ItemKind.directory.rawValue)
+    let links = try stagesInPlace() ? "remote_link" : "staged_link"
+    // From one parent to the next by the index, not over all that they hold.
+    let isBroken = try database { db in
+      try Query(
+        """
+        WITH RECURSIVE filled (parent) AS (SELECT MIN(parent) FROM \(links) UNION ALL \
+        SELECT (SELECT MIN(l.parent) FROM \(links) l WHERE l.parent > filled.parent) \
+        FROM filled WHERE filled.parent IS NOT NULL) \
+        SELECT 1 FROM filled f LEFT JOIN staged_item p ON p.item = f.parent \
+        WHERE f.parent <> ? AND (p.item IS NULL OR p.kind <> ?) LIMIT 1
+        """
+      ).first(db, ItemID.root, directory) { _ in true } ?? false
+    }
+    guard !isBroken else { throw Errno.badMessage }
+    let (reached, all) = try database { db in
+      (
+        try Query(
+          """
+          WITH RECURSIVE reached (item) AS (SELECT ? UNION ALL SELECT l.item FROM reached r \
+          JOIN \(links) l ON l.parent = r.item \
+          JOIN staged_item i ON i.item = l.item AND i.kind = ?) \
+          SELECT COUNT(*) - 1 FROM reached
+          """
+        ).first(db, ItemID.root, directory) { $0.integer(0) },
+        try Query("SELECT COUNT(*) FROM staged_item WHERE kind = ? AND item <> ?").first(
+          db, directory, ItemID.root
+        ) { $0.integer(0) }
+      )
+    }
+    guard reached == all else { throw Errno.badMessage }
+  }
+}
+
+/// So much of a part as is staged under one lock.
+struct SnapshotPiece {
+  var items: ArraySlice<ItemRecord> = []
+  var links: ArraySlice<(Link, ItemID)> = []
+  var chunks: ArraySlice<ChunkLocation> = []
+  var removed: ArraySlice<RemovedItem> = []
+  var packs: ArraySlice<PackRecord> = []
+}
+
+extension ContainerCatalog {
+  private static let piece = 512
+
+  /// Drops what was staged before. `isRecovery`: what comes is for `installRecovered`.
+  package func beginSnapshot(isRecovery: Bool = false) throws(Errno) {
+    try changeLazily { try $0.beginStaging(isRecovery: isRecovery) }
+  }
+
+  /// Drops what was staged, for a snapshot that is not to be installed.
+  package func dropSnapshot() throws(Errno) {
+    try changeLazily { try $0.dropStaged() }
+  }
+
+  /// A part that was verified. EBADMSG when it can be no part of a tree together with the others.
+  package func stage(_ part: SnapshotPart) throws(Errno) {
+    try stage(part.items) { SnapshotPiece(items: $0) }
+    // In the order of the keys that their rows have: neighbours share a page.
+    let links = part.items.flatMap { record in record.links.map { ($0, record.id) } }
+    try stage(links.sorted { $0.0 < $1.0 }) { SnapshotPiece(links: $0) }
+    let chunks = part.chunks.sorted {
+      $0.chunk.id.bytes.lexicographicallyPrecedes($1.chunk.id.bytes)
+    }
+    try stage(chunks) { SnapshotPiece(chunks: $0) }
+    try stage(part.removed) { SnapshotPiece(removed: $0) }
+    try stage(part.packs) { SnapshotPiece(packs: $0) }
+  }
+
+  private func stage<Row>(
+    _ rows: [Row], _ piece: (ArraySlice<Row>) -> SnapshotPiece
+  ) throws(Errno) {
+    var left = rows[...]
+    while !left.isEmpty {
+      let next = piece(left.prefix(Self.piece))
+      left = left.dropFirst(Self.piece)
+      try changeLazily { try $0.stage(next) }
+    }
+  }
+}
