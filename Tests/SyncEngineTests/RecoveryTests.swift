@@ -1,6 +1,7 @@
 import Backend
 import Catalog
 import Model
+import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
@@ -225,5 +226,105 @@ import Testing
       #expect(try await device.sync.recoverStore().sequence == nil)
       #expect(try await house.copy() == before)
     }
+  }
+
+  @Test("an upload that ended before the rollback was noticed is sent again")
+  func aLostUploadIsSentAgain() async throws {
+    try await withRestorableStore { house in
+      let slow = SlowAnswers(house.store)
+      let device = try house.device(through: slow)
+      try await device.sync.sync()
+      let earlier = try await house.copy()
+      try device.write("Documents/small", [1])
+      try await device.sync.sync()
+      slow.holds.withLock { $0 = true }
+      var bytes = [UInt8](repeating: 0, count: 24 << 20)
+      for index in stride(from: 0, to: bytes.count, by: 7) {
+        bytes[index] = .random(in: 0 ... .max)
+      }
+      try device.write("Documents/large", bytes)
+      let upload = Task { try? await device.sync.sync(timeout: .seconds(120)) }
+      try await waitUntil { slow.held > 0 }
+
+      try await house.restore(earlier)
+      try device.write("Documents/other", [2])
+      await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      slow.letGo()
+      _ = await upload.value
+      _ = try await device.sync.recoverStore()
+      try await settle(device)
+      let second = try house.device()
+      try await settle(device, second)
+      #expect(try await second.read("Documents/large") == bytes)
+      #expect(try await second.read("Documents/small") == [1])
+    }
+  }
+
+  @Test("a removal of the older content that another device supplied spares the newer one")
+  func aRemovalSparesWhatItDidNotKnow() async throws {
+    try await withRestorableStore { house in
+      let holder = try house.device()
+      let reader = try house.device()
+      let behind = try house.device()
+      try holder.write("Documents/a", [1])
+      try await settle(holder, reader, behind)
+      #expect(try await behind.read("Documents/a") == [1])
+      let earlier = try await house.copy()
+      behind.offline.set(offline: true)
+      try holder.write("Documents/a", [2, 2])
+      try await holder.sync.sync()
+      try await reader.sync.sync()
+      holder.offline.set(offline: true)
+      try await house.restore(earlier)
+      behind.offline.set(offline: false)
+      try behind.write("Documents/b", [3])
+      try await behind.sync.sync()
+      await #expect(throws: SyncFailure.self) { try await reader.sync.sync() }
+      _ = try await reader.sync.recoverStore()
+      try await behind.sync.sync()
+      try behind.remove("Documents/a")
+      try await behind.sync.sync()
+
+      holder.offline.set(offline: false)
+      try await settle(holder, reader, behind)
+      #expect(try await holder.read("Documents/a") == [2, 2])
+      #expect(try await behind.read("Documents/a") == [2, 2])
+    }
+  }
+
+  private func waitUntil(_ condition: () -> Bool) async throws {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while !condition() {
+      try #require(ContinuousClock.now < deadline)
+      try await Task.sleep(for: .milliseconds(5))
+    }
+  }
+}
+
+/// A store that has taken packs, and answers when it is let go.
+private final class SlowAnswers: PassingStore {
+  let store: any ObjectStore
+  let holds = Lock(false)
+  private let waiting = Lock(0)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  var held: Int { waiting.withLock(\.self) }
+
+  func letGo() { holds.withLock { $0 = false } }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    let answer = try await body(store)
+    guard call.kind == .put, call.isBulk, holds.withLock(\.self) else {
+      return answer
+    }
+    waiting.withLock { $0 += 1 }
+    while holds.withLock(\.self), !Task.isCancelled {
+      try? await Task.sleep(for: .milliseconds(5))
+    }
+    return answer
   }
 }

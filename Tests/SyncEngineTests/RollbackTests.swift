@@ -14,10 +14,12 @@ final class RestorableHousehold {
   private(set) var devices: [EngineDevice] = []
   private(set) var meters: [MeteredStore] = []
 
+  /// `through`: how it reaches the store, if not directly.
   func device(
-    settings: SyncSettings = SyncSettings(), after former: EngineDevice? = nil
+    settings: SyncSettings = SyncSettings(), after former: EngineDevice? = nil,
+    through: (any ObjectStore)? = nil
   ) throws -> EngineDevice {
-    let meter = MeteredStore(store)
+    let meter = MeteredStore(through ?? store)
     let made = try EngineDevice(store: meter, secret: secret, settings: settings, after: former)
     devices.append(made)
     meters.append(meter)

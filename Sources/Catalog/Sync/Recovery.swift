@@ -133,7 +133,7 @@ extension Engine {
       // An item that was removed here and not told yet stays removed.
       if inode != nil || new == nil {
         switch log {
-        case .later: break
+        case .later: applied = try withoutLostContent(applied, new)
         case .earlier: applied = new
         case .apart: if applied != new { applied = nil }
         }
@@ -143,6 +143,17 @@ extension Engine {
       // Nothing else would tell that it differs.
       if let inode, log != .later { mark(inode) }
     }
+  }
+
+  /// The record that this device has applied, when the log has its content by name only. The bytes
+  /// that are here are news then: a removal of what another device supplied is no removal of them.
+  private func withoutLostContent(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> [UInt8]? {
+    guard applied != nil, new != nil, let new = try decode(new)?.content, new.manifest == nil,
+      var record = try decode(applied), let content = record.content, content.id == new.id,
+      content.manifest != nil
+    else { return applied }
+    record.content = content.withoutManifest
+    return record.encoded()
   }
 
   private func keepContents(_ log: RecoveredLog) throws {

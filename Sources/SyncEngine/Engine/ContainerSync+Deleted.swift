@@ -22,6 +22,7 @@ extension ContainerSync {
     try? notice.save(in: coordinator.catalog)
     setCondition(.deleted(text))
     uploads.cancelAll()
+    dropArrivals()
     coordinator.tellDeleted(by: deletion.device)
     stopWatching()
     return .deleted(text)
@@ -36,6 +37,7 @@ extension ContainerSync {
   /// why. `otherwise`: what it is while the container has its name.
   func explain(_ remote: RemoteContainer, otherwise: () -> CycleFailure) async -> CycleFailure {
     // Chunks that no segment names may be gone with the rest: they are uploaded again.
+    uploads.forgetAll()
     unannounced = []
     try? coordinator.catalog.forgetSent()
     do throws(RemoteError) {

@@ -193,7 +193,7 @@ struct Merge {
       // After a recovery the log may have either by name only: then this device supplies it.
       // Another content is newer only if it was made of this one: a device that had read less may
       // have supplied what it had.
-      if base.id == edited.version, base.manifest == edited.manifest,
+      if base.id == edited.version, base.manifest == nil || base.manifest == edited.manifest,
         content.id != edited.version, content.manifest != nil, content.parent == base.id
       {
         merged.modified = remote.modified

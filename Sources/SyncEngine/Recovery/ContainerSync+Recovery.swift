@@ -78,6 +78,7 @@ extension ContainerSync {
   /// After the remote tree was replaced by that of a recovery: nothing that was noted about the old
   /// one holds, and chunks that only this device knows of are told of again.
   func beginAnew() throws(CycleFailure) {
+    uploads.forgetAll()
     staged = [:]
     dropStagings(except: [])
     damaged = [:]

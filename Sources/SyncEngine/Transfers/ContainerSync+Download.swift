@@ -211,6 +211,13 @@ extension ContainerSync {
     }
   }
 
+  /// Removes newer contents that are here, and ends those on their way: no cycle will apply them.
+  func dropArrivals() {
+    for arrival in arriving.values { arrival.task.cancel() }
+    arrivingLater = [:]
+    dropStagings(except: [])
+  }
+
   /// Chunks that the older content has are copied from it; only the others are fetched.
   private nonisolated func fill(
     _ key: ContentKey, with manifest: Manifest, from old: LocalItem, _ remote: RemoteContainer

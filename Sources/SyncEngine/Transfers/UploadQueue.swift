@@ -80,6 +80,8 @@ final class UploadQueue: Sendable {
     var skipped: [UploadIdentity: Skipped] = [:]
     var listeners: [UInt64: AsyncStream<Void>.Continuation] = [:]
     var nextNumber: UInt64 = 0
+    /// What runs up to this one have uploaded counts no more.
+    var lastForgotten: UInt64 = 0
     var isWatched = false
     var isStopped = false
   }
@@ -191,7 +193,20 @@ final class UploadQueue: Sendable {
     for task in tasks { task.cancel() }
   }
 
-  /// The same for good; returns when no file is open any more.
+  /// Ends all uploads, and forgets what of them is in the backend: its state has changed, and may
+  /// lack it.
+  func forgetAll() {
+    let tasks = state.withLock { state in
+      state.waiting = []
+      state.known = []
+      state.results = Results()
+      state.lastForgotten = state.nextNumber
+      return state.runs.values.compactMap(\.task)
+    }
+    for task in tasks { task.cancel() }
+  }
+
+  /// Like `cancelAll`, for good; returns when no file is open any more.
   func stop() async {
     let tasks = state.withLock { state in
       state.isStopped = true
@@ -286,11 +301,14 @@ final class UploadQueue: Sendable {
       }
     }
     let now = coordinator.catalog.now
-    let listeners = state.withLock { state in
+    let (listeners, counts) = state.withLock { state in
+      let counts = state.runs[lane].map { $0.number > state.lastForgotten } ?? false
       state.runs[lane] = nil
-      state.results.chunks += outcome.chunks
-      state.known.formUnion(outcome.chunks.map(\.chunk.id))
-      state.results.contents += outcome.contents
+      if counts {
+        state.results.chunks += outcome.chunks
+        state.known.formUnion(outcome.chunks.map(\.chunk.id))
+        state.results.contents += outcome.contents
+      }
       for file in outcome.skipped { state.skipped[file, default: Skipped()].note() }
       if let failure = outcome.failure {
         state.waiting = []
@@ -298,8 +316,9 @@ final class UploadQueue: Sendable {
       } else {
         startRuns(&state, at: now)
       }
-      return Array(state.listeners.values)
+      return (Array(state.listeners.values), counts)
     }
+    if !counts { try? coordinator.catalog.forgetSent(outcome.chunks) }
     for listener in listeners { listener.yield() }
     wake()
   }
