@@ -33,6 +33,11 @@ extension ItemRecord {
       isPackage: isPackage, content: isFile ? kept : nil, conflicts: isFile ? [] : [kept])
   }
 
+  /// The content or conflict version of this identity.
+  package func version(_ id: VersionID) -> ContentVersion? {
+    content?.id == id ? content : conflicts.first { $0.id == id }
+  }
+
   /// The contents that this record names, that can be read, and that `other` has neither under
   /// their identity nor as the same bytes.
   package func contents(missingIn other: ItemRecord) -> [ContentVersion] {

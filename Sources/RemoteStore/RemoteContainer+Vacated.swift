@@ -10,9 +10,6 @@ internal import RecordFormat
 /// read it. Old log goes from the oldest on, and the head never goes: while the segment before is there,
 /// the place was free indeed.
 extension RemoteContainer {
-  /// Of the segment before a new one so much is read back.
-  private static let comparedBytes: UInt64 = 65_536
-
   /// Whether a segment that was just put after `previous` is part of the log. If it is not, it is removed
   /// again. Throws when that cannot be told now; then the log is to be read.
   func isInLog(_ committed: LogPosition, after previous: LogPosition) async throws(RemoteError)
@@ -31,20 +28,12 @@ extension RemoteContainer {
       }
     }
     let before = ObjectName.segment(incarnation, previous.sequence)
-    let store = store
-    var stored: [UInt8]?
-    do throws(StoreError) {
-      stored = try await store.get(before, range: 0..<Self.comparedBytes)
-    } catch .notFound {
-    } catch {
-      throw RemoteError(error)
-    }
-    if let stored {
-      // A short one is complete. Another one than this device knows means that the store went back
-      // and another device wrote this number again.
-      if stored.count == Int(Self.comparedBytes) || Self.hash(stored) == previous.hash {
-        return true
-      }
+    switch await headState(previous) {
+    case .same, .unknown: return true
+    case .failed(let error): throw error
+    case .missing: break
+    case .other:
+      // The store went back, and another device wrote this number again.
       try await removeVacated(name)
       throw .rolledBack(object: before)
     }

@@ -26,6 +26,8 @@ package final class RemoteContainer: Sendable {
   package let incarnation: IncarnationID
   let store: any ObjectStore
   let keys: AccountKeys
+  /// Of the newest long segment that was read or put. A leaf.
+  let beginning = Lock<SegmentBeginning?>(nil)
 
   /// `segments` gives so many at a time, if there are.
   package static let batchSegments = 64
@@ -142,36 +144,6 @@ package final class RemoteContainer: Sendable {
     return result
   }
 
-  private enum HeadState: Equatable {
-    case unknown
-    /// The object has the hash that this device knows.
-    case same
-    case other
-    case missing
-    case failed(RemoteError)
-  }
-
-  private func headState(_ position: LogPosition) async -> HeadState {
-    guard position.sequence > 0 else { return .same }
-    do throws(RemoteError) {
-      let stored = try await segmentBytes(ObjectName.segment(incarnation, position.sequence))
-      guard let stored else { return .missing }
-      return Self.hash(stored) == position.hash ? .same : .other
-    } catch {
-      return .failed(error)
-    }
-  }
-
-  /// Checks that the log still holds what this device has seen at a position. Fails with
-  /// `.rolledBack` when the backend was set back to an earlier state or the container was deleted.
-  package func verify(_ position: LogPosition) async throws(RemoteError) {
-    guard position.sequence > 0 else { return }
-    let name = ObjectName.segment(incarnation, position.sequence)
-    guard let stored = try await segmentBytes(name), Self.hash(stored) == position.hash else {
-      throw .rolledBack(object: name)
-    }
-  }
-
   /// Whether the account still has this container, in this life of it.
   package func exists() async throws(RemoteError) -> Bool {
     let name = ObjectName.name(keys.objectName(of: id))
@@ -244,9 +216,9 @@ package final class RemoteContainer: Sendable {
       // It opened, so a device of the account wrote it here, after another past than ours.
       throw .rolledBack(object: name)
     }
-    return LogSegment(
-      position: LogPosition(sequence: sequence, hash: Self.hash(stored)), origin: body.origin,
-      changes: body.changes)
+    let found = LogPosition(sequence: sequence, hash: Self.hash(stored))
+    remember(stored, at: found)
+    return LogSegment(position: found, origin: body.origin, changes: body.changes)
   }
 
   func openSegment(_ stored: [UInt8], name: String, sequence: UInt64) throws(RemoteError)
@@ -289,7 +261,9 @@ package final class RemoteContainer: Sendable {
     let name = ObjectName.segment(incarnation, sequence)
     guard try await putOnce(name, stored, readBack: RemoteLimits.segment) else { return nil }
     let committed = LogPosition(sequence: sequence, hash: Self.hash(stored))
-    return try await isInLog(committed, after: position) ? committed : nil
+    guard try await isInLog(committed, after: position) else { return nil }
+    remember(stored, at: committed)
+    return committed
   }
 
   /// Puts an object that nobody else can make byte for byte, and finds out whether it is there even

@@ -1,3 +1,4 @@
+import Backend
 import Catalog
 import Model
 import SyncEngine
@@ -14,15 +15,27 @@ final class Rollbacks {
   private var nextRestore = Int.max
   private var nextRecovery = Int.max
   private(set) var restores = 0
+  /// Runs in which the cloud loses packs alone, as when a backup copied them before the log.
+  private var losesPacks: SeededGenerator
+  private(set) var packLosses = 0
+  /// Since when, and of which copy, a device may not have listed the packs that are left.
+  private var loss: (copy: [String: Cloud.Object], time: Int64)?
+  /// A device that listed the packs evicts for so long on the strength of it.
+  private static let inventoryLasts = 60 * World.second
 
   init(_ world: World) {
     self.world = world
     var random = SeededGenerator(seed: world.seed, stream: 9)
     nextCopy = random.number(5...60)
     self.random = random
+    losesPacks = SeededGenerator(seed: world.seed, stream: 10)
   }
 
   func step() throws {
+    if let loss {
+      try excuse(loss.copy)
+      if world.scheduler.now - loss.time > Self.inventoryLasts { self.loss = nil }
+    }
     if world.acts >= nextCopy {
       nextCopy = .max
       copy = world.cloud.objects
@@ -33,10 +46,19 @@ final class Rollbacks {
       nextRestore = .max
       self.copy = nil
       try excuse(copy)
-      world.cloud.restore(copy)
+      if losesPacks.chance(4) {
+        world.cloud.restore(
+          world.cloud.objects.filter { !StoreKey.isPack($0.key) || copy[$0.key] != nil })
+        loss = (copy, world.scheduler.now)
+        packLosses += 1
+        world.count("packs lost")
+        world.scheduler.note("the cloud loses packs")
+      } else {
+        world.cloud.restore(copy)
+        world.count("cloud set back")
+        world.scheduler.note("the cloud is set back")
+      }
       restores += 1
-      world.count("cloud set back")
-      world.scheduler.note("the cloud is set back")
       nextRecovery = world.acts + random.number(0...40)
       nextCopy = world.acts + random.number(10...80)
     }
@@ -79,6 +101,29 @@ final class Rollbacks {
 extension World {
   /// Until no device says that the cloud is not what it knows.
   func recoverAll() {
+    recoverEach()
+    guard rollbacks?.packLosses ?? 0 > 0 else { return }
+    for device in devices {
+      guard let life = device.life else { continue }
+      nonisolated(unsafe) var isDone = false
+      scheduler.perform(life.owner) {
+        Task {
+          do {
+            let report = try await life.sync.verify(VerifyOptions())
+            self.scheduler.note("\(device.name) verifies the cloud: \(report.repaired) repaired")
+          } catch {
+            self.report("\(device.name) cannot verify the cloud: \(error)")
+          }
+          isDone = true
+        }
+      }
+      guard scheduler.run(within: 1800 * Self.second, until: { isDone }) else {
+        return report("\(device.name) does not come to the end of verifying")
+      }
+    }
+  }
+
+  private func recoverEach() {
     for _ in 0..<8 {
       for device in devices { _ = synchronize(device) }
       guard

@@ -321,14 +321,14 @@ extension World {
           for item in try life.items() where item.inode.kind == .file {
             guard isThorough || self.random.chance(10) else { continue }
             do { try await device.read(item.inode.number, life) } catch {
-              if try self.isExcused(item, life) { continue }
+              if try self.isExcused(item, life, device.account) { continue }
               self.report(
                 "\(device.name) cannot read \(item.path), \(item.inode.item): \(error)")
             }
             guard device === mates.first else { continue }
             for version in try life.sync.versions(of: item.inode.number) where version.isConflict {
               let kept = life.conflicts(of: item.inode).first { $0.id == version.id }
-              if self.rollsBack, kept?.manifest == nil { continue }
+              if self.rollsBack, self.isExcused(kept?.manifest, device.account) { continue }
               nonisolated(unsafe) var bytes: [UInt8] = []
               try await life.sync.read(version.id, of: item.inode.number) { bytes += $0 }
               if !device.account.ledger.knows(bytes) {
@@ -348,11 +348,22 @@ extension World {
     }
   }
 
-  /// Of a file that the log has by name only, since the cloud lost what it had and no device had
-  /// it.
-  private func isExcused(_ item: TreeItem, _ life: DeviceLife) throws -> Bool {
-    guard rollbacks?.restores ?? 0 > 0 else { return false }
-    return try life.catalog.remote(item.inode.item)?.content.map { $0.manifest == nil } ?? false
+  /// A file that the log has by name only, or in packs that are gone, since the cloud lost what it
+  /// had and no device had it.
+  private func isExcused(_ item: TreeItem, _ life: DeviceLife, _ account: SimulatedAccount) throws
+    -> Bool
+  {
+    guard rollbacks?.restores ?? 0 > 0,
+      let content = try life.catalog.remote(item.inode.item)?.content
+    else { return false }
+    return isExcused(content.manifest, account)
+  }
+
+  private func isExcused(_ content: Manifest?, _ account: SimulatedAccount) -> Bool {
+    guard let content else { return true }
+    guard rollbacks?.packLosses ?? 0 > 0 else { return false }
+    let ledger = account.ledger
+    return ledger.acknowledged[content] == nil || ledger.superseded.contains(content)
   }
 
   /// Devices may tell where they are at any time.

@@ -39,7 +39,8 @@ final class World: @unchecked Sendable {
     let hasQuota = Self.isWanted("SIMULATION_QUOTA", else: seed % 4 == 1)
     let needsRollbacks =
       PlantedMistake.putsUnchecked.isPlanted || PlantedMistake.evictsUnchecked.isPlanted
-    let rollsBack = Self.isWanted("SIMULATION_ROLLBACK", else: needsRollbacks)
+    let rollsBack = Self.isWanted(
+      "SIMULATION_ROLLBACK", else: seed % 9 == 6 || needsRollbacks)
     self.rollsBack = rollsBack
     // Neither can be judged without the whole log.
     self.compacts = compacts && !rollsBack

@@ -97,7 +97,9 @@ import Testing
       try await made.segments(after: first.position)
     }
     #expect(try await made.presence() == .deleted(deletion))
-    await #expect(throws: RemoteError.self) { try await made.verify(first.position) }
+    await #expect(throws: RemoteError.self) {
+      try await made.segments(after: first.position, readsHead: true)
+    }
     let reborn = try await fixture.account.createContainer(
       tasks, device: Fixture.device, time: Timestamp(nanoseconds: 3))
     #expect(reborn.incarnation != made.incarnation)

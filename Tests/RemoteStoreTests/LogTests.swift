@@ -23,7 +23,7 @@ import Testing
       read += next
     }
     #expect(Array(read.dropFirst()) == written)
-    try await fixture.container.verify(position)
+    _ = try await fixture.container.segments(after: position, readsHead: true)
     #expect(
       try await fixture.container.segments(after: written[140].position) == Array(written[141...]))
   }
@@ -146,7 +146,9 @@ import Testing
       try await fixture.container.commit(
         Fixture.changes("old"), after: head, from: Fixture.origin))
     try await fixture.store.delete(fixture.segmentKey(2))
-    await #expect(throws: RemoteError.self) { try await fixture.container.verify(old) }
+    await #expect(throws: RemoteError.self) {
+      try await fixture.container.segments(after: old, readsHead: true)
+    }
     let new = try #require(
       try await fixture.container.commit(
         Fixture.changes("new"), after: head, from: Fixture.origin))
@@ -156,7 +158,7 @@ import Testing
       try await fixture.container.segments(after: old)
     }
     await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(2))) {
-      try await fixture.container.verify(old)
+      _ = try await fixture.container.segments(after: old, readsHead: true)
     }
   }
 

@@ -143,10 +143,10 @@ import Testing
       let key = ContentKey(item: inode.item, generation: inode.generation)
       #expect(first.content.exists(key))
       try first.remove("Documents/large")
-      try await eventually("its blocks are free", within: 5) {
+      try await eventually("its blocks are free", within: 10) {
         try !first.content.exists(key) && openWithoutName(first) == 0
       }
-      try await eventually("nothing is sent any more", within: 5) { store.heldUploads == 0 }
+      try await eventually("nothing is sent any more", within: 10) { store.heldUploads == 0 }
       store.letGo()
       try await first.sync.sync(timeout: .seconds(60))
       #expect(try first.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
@@ -158,7 +158,7 @@ import Testing
     try await whileUploading { first, second, store in
       let before = store.refusedUploads
       try first.write("Documents/large", Array(repeating: 3, count: 5_000))
-      try await eventually("the old content is abandoned", within: 5) {
+      try await eventually("the old content is abandoned", within: 10) {
         store.refusedUploads > before
       }
       try await eventually("the new content is there") {
@@ -167,6 +167,34 @@ import Testing
       try await second.sync.sync(timeout: .seconds(60))
       #expect(try await second.read("Documents/large") == Array(repeating: 3, count: 5_000))
     }
+  }
+
+  @Test("a file that is saved again and again does not hold up the others of its size")
+  func aRestlessFileLetsOthersPass() async throws {
+    let store = NarrowStore(MemoryStore())
+    let device = try EngineDevice(store: store, secret: .generate())
+    let result: Result<Void, any Error>
+    do {
+      await device.sync.start()
+      try await device.sync.sync(timeout: .seconds(60))
+      store.holdsUploads.withLock { $0 = true }
+      try device.write("Documents/restless", noise(20 << 20))
+      try device.write("Documents/other", noise(24 << 20, seed: 13))
+      let other = try #require(try device.find("Documents/other"))
+      try await eventually("the smaller one is sent first") {
+        try store.heldUploads > 0 && !device.coordinator.status(of: other.number).isUploading
+      }
+      try device.write("Documents/restless", noise(20 << 20, seed: 14))
+      try await eventually("then the other one is sent") {
+        try device.coordinator.status(of: other.number).isUploading
+      }
+      result = .success(())
+    } catch {
+      result = .failure(error)
+    }
+    store.letGo()
+    await device.end()
+    try result.get()
   }
 
   @Test("stopping a device ends its uploads, and what is up need not be sent again")

@@ -1,6 +1,7 @@
 import Backend
 import Catalog
 import Model
+import Platform
 import RemoteStore
 import SyncEngine
 import Testing
@@ -123,6 +124,37 @@ import Testing
     await second.end()
   }
 
+  @Test("what is removed while very many removals are sent is asked for with them")
+  func removalsDuringTheBatchesAreAskedFor() async throws {
+    var settings = SyncSettings(deletions: DeletionGuard(share: 0.5, least: 10))
+    settings.manyItems.departures = 3
+    settings.manyItems.departurePart = 5
+    let store = TellingStore(MemoryStore())
+    let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
+    try device.makeDirectory("Documents/a")
+    for number in 0..<60 { try device.write("Documents/a/\(number)", [UInt8(number)]) }
+    try await device.sync.sync()
+    for number in 0..<25 { try device.remove("Documents/a/\(number)") }
+    let next = Lock(25)
+    store.segmentPut.withLock {
+      $0 = {
+        let number = next.withLock { next in
+          defer { next += 5 }
+          return next
+        }
+        for number in number..<min(number + 5, 58) { try? device.remove("Documents/a/\(number)") }
+      }
+    }
+    await #expect {
+      try await device.sync.sync(timeout: .seconds(30))
+    } throws: { error in
+      if case SyncFailure.held = error { true } else { false }
+    }
+    let logged = try device.catalog.loggedLeafCount()
+    #expect(logged >= 30, "\(logged) of 60 are left in the log")
+    await device.end()
+  }
+
   @Test func allOfALargeTreeArrives() async throws {
     try await withDevices { first, second in
       try makeTree(first, "Documents/a")
@@ -187,5 +219,21 @@ import Testing
       #expect(try second.catalog.conflictCount() == 1)
       #expect(try second.find("Documents/a/d4/f0") == nil)
     }
+  }
+}
+
+/// Tells when a segment is about to be put.
+private final class TellingStore: PassingStore {
+  let store: any ObjectStore
+  let segmentPut = Lock<(@Sendable () -> Void)?>(nil)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if call.kind == .put, call.key.contains("/log/") { segmentPut.withLock(\.self)?() }
+    return try await body(store)
   }
 }

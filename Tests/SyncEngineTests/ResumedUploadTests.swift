@@ -33,6 +33,36 @@ import Testing
     await second.end()
   }
 
+  @Test("an upload goes on after a stop without the packs that the store lost meanwhile")
+  func lostPacksAreSentAgain() async throws {
+    let memory = MemoryStore()
+    let store = ClosingStore(memory)
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: memory, secret: secret)
+    let bytes = noise(60 << 20)
+    try await first.sync.sync()
+    try first.write("Documents/large", bytes)
+    store.packsLeft.withLock { $0 = 4 }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+    await first.stop()
+    var lost = 0
+    for key in try await memory.list(prefix: "containers/", after: nil, limit: .max)
+    where StoreKey.isPack(key) {
+      try await memory.delete(key)
+      lost += 1
+    }
+    #expect(lost > 0)
+
+    store.packsLeft.withLock { $0 = .max }
+    let again = try EngineDevice(store: store, secret: secret, after: first)
+    try await again.sync.sync()
+    try await second.sync.sync()
+    #expect(try await second.read("Documents/large") == bytes)
+    await again.end()
+    await second.end()
+  }
+
   /// An interrupted content that is removed meanwhile leaves nothing to remember.
   @Test func whatIsNotWantedAnyMoreIsForgotten() async throws {
     let store = ClosingStore(MemoryStore())

@@ -97,6 +97,84 @@ extension EngineDevice {
     }
   }
 
+  @Test("content in packs that the store lost is not evicted, though the log is whole")
+  func contentOfLostPacksStays() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      try device.write("Documents/only", [1, 2, 3])
+      try await device.sync.sync()
+      for key in try await house.store.list(prefix: "containers/", after: nil, limit: .max)
+      where StoreKey.isPack(key) {
+        try await house.store.delete(key)
+      }
+      await #expect(throws: Errno.resourceBusy) { try await device.evict("Documents/only") }
+      #expect(try device.find("Documents/only")?.content == .local)
+      #expect(try !device.isUploaded("Documents/only"))
+      try await device.sync.sync()
+      try await device.evict("Documents/only")
+      #expect(try await device.read("Documents/only") == [1, 2, 3])
+    }
+  }
+
+  @Test("no device appends to a long segment that another one wrote in place of its own")
+  func anotherLongHeadIsSeen() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await settle(first, second)
+      let earlier = try await house.copy()
+      first.offline.set(offline: true)
+      await second.sync.start()
+      try second.makeDirectory("Documents/mine")
+      try await second.sync.sync(timeout: .seconds(60))
+      second.offline.set(offline: true)
+      let head = try second.catalog.position().sequence
+      try await house.restore(earlier)
+      first.offline.set(offline: false)
+      // The identities of so many items do not compress below 64 KiB.
+      for number in 0..<2_000 { try first.makeDirectory("Documents/\(number)") }
+      try await first.sync.sync()
+      #expect(try first.catalog.position().sequence == head)
+      second.offline.set(offline: false)
+      try second.makeDirectory("Documents/more")
+      let deadline = ContinuousClock.now + .seconds(60)
+      while second.sync.condition.isNormal {
+        try #require(ContinuousClock.now < deadline)
+        try await Task.sleep(for: .milliseconds(10))
+      }
+      #expect(try await house.log().max() == head)
+    }
+  }
+
+  @Test("a device to which the store shows less than to another one learns it from its cursor")
+  func aReplicaThatIsBehindIsSeen() async throws {
+    try await withRestorableStore { house in
+      let replica = ReplicaBehind(house.store)
+      let first = try house.device()
+      let second = try house.device(through: replica)
+      try first.write("Documents/a", [1])
+      try await settle(first, second)
+      replica.newest.withLock { $0 = (try? second.catalog.position().sequence) ?? 0 }
+      try first.write("Documents/b", [2])
+      try await first.sync.sync()
+      try await first.sync.compareHeads()
+      try await second.sync.sync()
+      #expect(second.sync.condition.isNormal)
+      await #expect(throws: SyncFailure.self) { try await second.sync.compareHeads() }
+      #expect(!second.sync.condition.isNormal)
+      let log = try await house.log()
+      try second.write("Documents/c", [3])
+      await #expect(throws: SyncFailure.self) { try await second.sync.sync() }
+      await #expect(throws: Errno.resourceBusy) { try await second.evict("Documents/c") }
+      #expect(try await house.log() == log)
+
+      replica.newest.withLock { $0 = .max }
+      try await settle(first, second)
+      #expect(try await second.read("Documents/b") == [2])
+      #expect(try await first.read("Documents/c") == [3])
+    }
+  }
+
   @Test("two devices do not append to a log that lost its newest segments")
   func noDeviceAppends() async throws {
     try await withRestorableStore { house in
@@ -254,4 +332,49 @@ private func until(_ condition: () async throws -> Bool) async throws {
     }
     try await Task.sleep(for: .milliseconds(10))
   }
+}
+
+/// Shows the log up to a segment, as a replica does that has no more of it yet.
+private final class ReplicaBehind: ObjectStore {
+  private let store: any ObjectStore
+  let newest = Lock(UInt64.max)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  var description: String { store.description }
+
+  private func shows(_ key: String) -> Bool {
+    guard key.contains("/log/"), let number = UInt64(key.split(separator: "/").last ?? "") else {
+      return true
+    }
+    return number <= newest.withLock(\.self)
+  }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    // A key that nothing has.
+    try await store.get(shows(key) ? key : "\(key)-", range: range)
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    try await store.putIfAbsent(key, bytes)
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store.replace(key, bytes)
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await store.list(prefix: prefix, after: after, limit: limit).filter(shows)
+  }
+
+  func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [ListedObject]
+  {
+    try await store.listObjects(prefix: prefix, after: after, limit: limit)
+      .filter { shows($0.key) }
+  }
+
+  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
+
+  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
 }

@@ -130,6 +130,7 @@ enum Schema {
     """
     CREATE TABLE kept_conflict (item BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
     """,
+    "ALTER TABLE kept_version ADD COLUMN parent BLOB",
   ]
 }
 
@@ -396,11 +397,11 @@ struct Queries {
   let isSent = Query("SELECT 1 FROM sent WHERE id = ?")
   let setKeptVersion = Query(
     """
-    INSERT OR REPLACE INTO kept_version (item, version, generation, size, mtime, ctime) \
-    VALUES (?, ?, ?, ?, ?, ?)
+    INSERT OR REPLACE INTO kept_version (item, version, generation, size, mtime, ctime, parent) \
+    VALUES (?, ?, ?, ?, ?, ?, ?)
     """)
   let keptVersion = Query(
-    "SELECT version, generation, size, mtime, ctime FROM kept_version WHERE item = ?")
+    "SELECT version, generation, size, mtime, ctime, parent FROM kept_version WHERE item = ?")
   let dropKeptVersion = Query("DELETE FROM kept_version WHERE item = ?")
   let setKeptConflicts = Query("INSERT OR REPLACE INTO kept_conflict (item, record) VALUES (?, ?)")
   let allKeptConflicts = Query("SELECT item, record FROM kept_conflict ORDER BY item")

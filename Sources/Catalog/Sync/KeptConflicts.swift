@@ -19,9 +19,15 @@ extension Engine {
       var kept = old
       kept.content = nil
       if let new = try decode(staged) {
-        kept.conflicts = kept.contents(missingIn: new)
+        let named = Set(([new.content].compactMap(\.self) + new.conflicts).map(\.id))
+        // A device that has one of them locally may supply it: it stays, by name.
+        kept.conflicts = try kept.conflicts.compactMap { version in
+          if try isStored(version, packs) { return new.lacks([version]).first }
+          return named.contains(version.id) ? version.withoutManifest : nil
+        }
+      } else {
+        kept.conflicts = try kept.conflicts.filter { try isStored($0, packs) }
       }
-      kept.conflicts = try kept.conflicts.filter { try isStored($0, packs) }
       guard !kept.conflicts.isEmpty else { continue }
       try write { db in try queries.setKeptConflicts.run(db, item, kept.encoded()) }
       // Nothing else would tell that it differs.
@@ -54,6 +60,12 @@ extension Engine {
     let kept = try keptConflicts()
     for record in records {
       guard let versions = kept[record.id], record.lacks(versions).isEmpty else { continue }
+      // The content that this device is about to supply takes the place of this one.
+      if let content = record.content?.id, versions.contains(where: { $0.id == content }),
+        try keptVersion(of: record.id) != nil
+      {
+        continue
+      }
       try write { db in try queries.dropKeptConflicts.run(db, record.id) }
     }
   }
@@ -61,13 +73,24 @@ extension Engine {
 
 extension ItemRecord {
   /// Those of some versions that this record has neither under their identity nor as the same bytes.
+  /// A conflict version by name only is lacking: nobody can read it.
   package func lacks(_ versions: [ContentVersion]) -> [ContentVersion] {
-    let own = [content].compactMap(\.self) + conflicts
-    return versions.filter { version in
-      !own.contains {
-        $0.id == version.id || ($0.manifest != nil && $0.manifest == version.manifest)
+    versions.filter { version in
+      let isThere = conflicts.contains {
+        $0.id == version.id && ($0.manifest != nil || version.manifest == nil)
       }
+      return !isThere && content?.id != version.id
+        && !([content].compactMap(\.self) + conflicts).contains {
+          $0.manifest != nil && $0.manifest == version.manifest
+        }
     }
+  }
+
+  /// With versions that it lacks.
+  package mutating func supply(_ versions: [ContentVersion]) {
+    let ids = Set(versions.map(\.id))
+    conflicts.removeAll { ids.contains($0.id) }
+    conflicts += versions
   }
 }
 

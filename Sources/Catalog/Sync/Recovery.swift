@@ -134,7 +134,8 @@ extension Engine {
       if inode != nil || new == nil {
         switch log {
         case .later: applied = try withoutLostContent(applied, new)
-        case .earlier: applied = new
+        case .earlier:
+          applied = row.applied == row.record ? new : try withContent(of: row.applied, in: new)
         case .apart: if applied != new { applied = nil }
         }
       }
@@ -156,6 +157,15 @@ extension Engine {
     return record.encoded()
   }
 
+  /// The recovered record, with the content that this device has applied: what was edited here
+  /// before a newer content was applied was not made of that one.
+  private func withContent(of applied: [UInt8]?, in new: [UInt8]?) throws -> [UInt8]? {
+    guard let applied = try decode(applied), var record = try decode(new) else { return nil }
+    record.content = applied.content
+    record.conflicts.removeAll { $0.id == applied.content?.id }
+    return record.encoded()
+  }
+
   private func keepContents(_ log: RecoveredLog) throws {
     let numbers = try database { db in
       try Query(
@@ -171,7 +181,12 @@ extension Engine {
       // Removed by what this device had not read yet.
       if record == nil, log == .later { continue }
       let current = record?.content
-      if let current, current.manifest != nil, current.id == version || log == .later { continue }
+      // The log may have it as a conflict version by name only, which this device can supply.
+      let isAwaited =
+        record?.conflicts.contains { $0.id == version && $0.manifest == nil } ?? false
+      if let current, current.manifest != nil, current.id == version || log == .later, !isAwaited {
+        continue
+      }
       if inode.content == .local {
         try keepVersion(version, of: inode)
         inode.version = nil
@@ -219,19 +234,22 @@ extension Engine {
   // MARK: Versions that are supplied again
 
   private func keepVersion(_ version: VersionID, of inode: Inode) throws {
+    let parent = try shownContent(inode)?.parent
     try write { db in
       try queries.setKeptVersion.run(
         db, inode.item, version, inode.generation.column, inode.size.column,
-        inode.modified.nanoseconds, inode.changed.nanoseconds)
+        inode.modified.nanoseconds, inode.changed.nanoseconds, parent?.bytes)
     }
   }
 
-  func keptVersion(of item: ItemID) throws -> UploadedContent? {
+  func keptVersion(of item: ItemID) throws -> KeptVersion? {
     try database { db in
       try queries.keptVersion.first(db, item) { row in
-        UploadedContent(
-          version: try row.identifier(0), generation: row.unsigned(1), size: row.unsigned(2),
-          modified: row.time(3), changed: row.time(4))
+        KeptVersion(
+          content: UploadedContent(
+            version: try row.identifier(0), generation: row.unsigned(1), size: row.unsigned(2),
+            modified: row.time(3), changed: row.time(4)),
+          parent: row.bytes(5) == nil ? nil : try row.identifier(5))
       }
     }
   }
@@ -239,6 +257,13 @@ extension Engine {
   func dropKeptVersion(of item: ItemID) throws {
     try write { db in try queries.dropKeptVersion.run(db, item) }
   }
+}
+
+/// A content that is local here as it was before a recovery, and is to be supplied as that version.
+package struct KeptVersion: Sendable {
+  package let content: UploadedContent
+  /// The version that it was made of.
+  package let parent: VersionID?
 }
 
 extension ContentVersion {
@@ -260,7 +285,7 @@ extension ContainerCatalog {
   }
 
   /// The version that a content here was before a recovery, and is to be supplied as.
-  package func keptVersion(of item: ItemID) throws(Errno) -> UploadedContent? {
+  package func keptVersion(of item: ItemID) throws(Errno) -> KeptVersion? {
     try optional { try $0.keptVersion(of: item) }
   }
 

@@ -321,10 +321,3 @@ extension Engine {
     return true
   }
 }
-
-extension ItemRecord {
-  /// The content or conflict version of this identity.
-  func version(_ id: VersionID) -> ContentVersion? {
-    content?.id == id ? content : conflicts.first { $0.id == id }
-  }
-}

@@ -44,9 +44,13 @@ struct StagedContent: Hashable, Sendable {
   let changed: Timestamp
   /// Nil: the version is announced, its chunks are not up.
   let manifest: Manifest?
+  let lineage: Lineage?
 
-  init(version: VersionID, inode: Catalog.Inode, manifest: Manifest?) {
+  init(
+    version: VersionID, inode: Catalog.Inode, manifest: Manifest?, lineage: Lineage? = nil
+  ) {
     self.version = version
+    self.lineage = lineage
     self.generation = inode.generation
     self.size = inode.size
     self.modified = inode.modified
@@ -57,6 +61,12 @@ struct StagedContent: Hashable, Sendable {
   func isStill(_ inode: Catalog.Inode) -> Bool {
     generation == inode.generation && size == inode.size && modified == inode.modified
       && changed == inode.changed
+  }
+}
+
+extension EditedContent {
+  init(_ content: StagedContent) {
+    self.init(version: content.version, manifest: content.manifest, lineage: content.lineage)
   }
 }
 

@@ -15,6 +15,15 @@ extension ContainerSync {
     _ changes: LogChanges, _ archives: [ItemID: PackageTree], _ remote: RemoteContainer
   ) async throws(CycleFailure) -> LogChanges? {
     let catalog = coordinator.catalog
+    var changes = changes
+    let gone = try await lostPacks(of: changes.chunks, remote)
+    if !gone.isEmpty {
+      try local { () throws(Errno) in
+        try catalog.forgetSent(unannounced.filter { gone.contains($0.pack) })
+      }
+      unannounced.removeAll { gone.contains($0.pack) }
+      changes.chunks.removeAll { gone.contains($0.pack) }
+    }
     let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
     guard !unusable.isEmpty else { return changes }
     let lost = unannounced.filter { unusable.packs.contains($0.pack) }

@@ -110,7 +110,8 @@ extension ContainerSync: StoreConfirming {
     Task { self.health.checked(await self.isStoreSound()) }
   }
 
-  /// One list request and one for the head; beside cycles, of which one may take long.
+  /// One list request and one for the head, and at times a list of the packs; beside cycles, of
+  /// which one may take long.
   private nonisolated func isStoreSound() async -> Bool {
     let started = monotonicNanoseconds()
     do {
@@ -119,7 +120,10 @@ extension ContainerSync: StoreConfirming {
       guard position.sequence > 0 else { return false }
       _ = try await remote.segments(after: position, readsHead: true)
       health.confirm(position, at: started)
-      return health.grantEvictions(at: started)
+      guard !health.hasInventory else { return health.grantEvictions(at: started) }
+      try await takeInventory(remote)
+      // That may have taken long.
+      return await isStoreSound()
     } catch let error as RemoteError {
       switch error {
       case .rolledBack(let object): await suspect(object)

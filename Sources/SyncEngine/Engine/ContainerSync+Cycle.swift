@@ -244,22 +244,22 @@ extension ContainerSync {
         kept.manifest != remote?.content?.manifest
       else { return nil }
       staged[item.inode.item] = kept
-      return EditedContent(version: kept.version, manifest: kept.manifest)
+      return EditedContent(kept)
     }
     // Before what was announced while it was open: the log has this version.
     if let known = committedSnapshots[item.inode.item], known.isStill(item.inode) {
       staged[item.inode.item] = known
-      return EditedContent(version: known.version, manifest: known.manifest)
+      return EditedContent(known)
     }
     if let known = staged[item.inode.item], known.isStill(item.inode) {
-      return EditedContent(version: known.version, manifest: known.manifest)
+      return EditedContent(known)
     }
     let announced =
       try keptContent(item)
       ?? StagedContent(
         version: .random(), inode: item.inode, manifest: item.inode.size == 0 ? .empty : nil)
     staged[item.inode.item] = announced
-    return EditedContent(version: announced.version, manifest: announced.manifest)
+    return EditedContent(announced)
   }
 
   // MARK: Local

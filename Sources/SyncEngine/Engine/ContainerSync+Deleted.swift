@@ -36,10 +36,8 @@ extension ContainerSync {
   /// The store does not show what this device has read there, or does not take what it puts: asks
   /// why. `otherwise`: what it is while the container has its name.
   func explain(_ remote: RemoteContainer, otherwise: () -> CycleFailure) async -> CycleFailure {
-    // Chunks that no segment names may be gone with the rest: they are uploaded again.
-    uploads.forgetAll()
-    unannounced = []
-    try? coordinator.catalog.forgetSent()
+    // Packs that no segment names may be gone with the rest: each is asked for before one does.
+    uploads.packTimes.forget()
     do throws(RemoteError) {
       switch try await remote.presence() {
       case .deleted(let deletion): return ended(by: deletion)

@@ -166,14 +166,15 @@ extension ContainerSync {
     return items
   }
 
-  /// A batch of removals that were judged all together. They count all the same.
-  func judgeBatch(_ plan: Plan, of items: Int) throws(CycleFailure) -> JudgedDeletions {
+  /// A batch of removals that were judged all together. Each is judged again with those before it:
+  /// more may be removed here while the batches go. Nil: the user is to be asked.
+  func judgeBatch(_ plan: Plan, of items: Int) throws(CycleFailure) -> JudgedDeletions? {
     let record = try deletions()
     let removals = try local { () throws(Errno) in try lost(plan) }
-    let unasking = DeletionGuard(share: 1)
     guard
-      case .goOn(let after) = unasking.verdict(on: removals, after: record, items: items, now: now)
-    else { return JudgedDeletions(before: record, after: record) }
+      case .goOn(let after) = settings.deletions.verdict(
+        on: removals, after: record, items: items, now: now)
+    else { return nil }
     return JudgedDeletions(before: record, after: after)
   }
 

@@ -61,7 +61,8 @@ extension ContainerSync {
       if let plan = try local({ () throws(Errno) in try removalPlan(page.map(\.item)) }),
         !plan.removals.isEmpty
       {
-        let judged = try judgeBatch(plan, of: items)
+        // The plan of all that is left asks.
+        guard let judged = try judgeBatch(plan, of: items) else { return hasMoved }
         let parents = try local { () throws(Errno) in try directories(of: plan) }
         guard try await commit(plan, to: remote, after: position) else { return true }
         try noteDeletions(judged)

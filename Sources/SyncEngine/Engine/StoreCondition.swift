@@ -52,6 +52,8 @@ final class StoreHealth: Sendable {
     var confirmed: (position: LogPosition, time: UInt64)?
     /// When the last look for an eviction began, if it found the store sound.
     var granted: UInt64?
+    /// When the store last listed all packs that the log names.
+    var inventoried: UInt64?
     /// Nothing is asked before this; monotonic nanoseconds.
     var nextLook: UInt64 = 0
     var lastLook: UInt64 = 0
@@ -66,6 +68,8 @@ final class StoreHealth: Sendable {
   static let putLimit: UInt64 = 30_000_000_000
   /// A look that was made for an eviction holds for so long. No other look counts.
   private static let evictionLimit: UInt64 = 2_000_000_000
+  /// Before an eviction the store must have listed its packs within this time.
+  package static let inventoryLimit: UInt64 = 60_000_000_000
 
   private static let firstPause: UInt64 = 2_000_000_000
   private static let pauseAfterNews: UInt64 = 10_000_000_000
@@ -85,6 +89,7 @@ final class StoreHealth: Sendable {
       } else {
         state.confirmed = nil
         state.granted = nil
+        state.inventoried = nil
         state.pause = min(max(state.pause * 2, Self.firstPause), Self.longestPause)
         state.lastLook = now
         state.nextLook = now &+ state.pause
@@ -120,6 +125,7 @@ final class StoreHealth: Sendable {
     state.withLock { state in
       state.confirmed = nil
       state.granted = nil
+      state.inventoried = nil
     }
   }
 
@@ -148,6 +154,22 @@ final class StoreHealth: Sendable {
       guard state.condition.isNormal else { return false }
       state.granted = time
       return true
+    }
+  }
+
+  var hasInventory: Bool {
+    let now = monotonicNanoseconds()
+    return state.withLock { state in
+      state.inventoried.map { now &- $0 <= Self.inventoryLimit } ?? false
+    }
+  }
+
+  /// The store was found to have all packs that the log names, or what it lacks was noted; the look
+  /// began at `time`.
+  func inventoried(at time: UInt64) {
+    state.withLock { state in
+      guard state.condition.isNormal else { return }
+      state.inventoried = time
     }
   }
 

@@ -22,11 +22,15 @@ struct Target {
 }
 
 extension Target {
-  /// With conflict versions that the log is to have again.
-  fileprivate func adding(_ kept: [ContentVersion]) -> Target {
+  /// With conflict versions that the log is to have again, as it has them if it does.
+  fileprivate func adding(_ kept: [ContentVersion], to remote: ItemRecord?) -> Target {
     guard !kept.isEmpty, let lacking = record?.lacks(kept) else { return self }
     var result = self
-    result.record?.conflicts += lacking
+    result.record?.supply(
+      lacking.map { version in
+        guard let known = remote?.version(version.id), known.manifest != nil else { return version }
+        return known
+      })
     return result
   }
 }
@@ -46,9 +50,10 @@ struct Merge {
       removedHere(base: trees.base, remote: remote)
     case (let local?, nil):
       missingRemotely(local: local, base: trees.base, removed: trees.removed)
-        .adding(trees.keptConflicts)
+        .adding(trees.keptConflicts, to: nil)
     case (let local?, let remote?):
-      both(local: local, base: trees.base, remote: remote).adding(trees.keptConflicts)
+      both(local: local, base: trees.base, remote: remote)
+        .adding(trees.keptConflicts, to: remote)
     }
   }
 
@@ -209,10 +214,7 @@ struct Merge {
         return Target(record: merged, needsUpload: true)
       }
       merged.modified = local.record.modified
-      // A version that comes into the log again after a recovery is made of what it was made of.
-      let isSupplied = edited.version == base?.content?.id
-      return withLocalContent(
-        local, in: merged, parent: isSupplied ? base?.content?.parent : remote.content?.id)
+      return withLocalContent(local, in: merged, parent: remote.content?.id)
     }
     return conflict(
       local: local, edited: edited, remote: remote, remoteContent: remoteContent, merged: merged)
@@ -277,7 +279,9 @@ struct Merge {
   func version(
     of local: LocalSide, edited: EditedContent, parent: VersionID?
   ) -> ContentVersion {
-    ContentVersion(
+    // A version that comes into the log again is made of what it was made of.
+    let parent = edited.lineage.map(\.parent) ?? parent
+    return ContentVersion(
       id: edited.version, parent: parent == edited.version ? nil : parent, device: device,
       modified: local.record.modified, size: edited.manifest?.size ?? local.size,
       manifest: edited.manifest)

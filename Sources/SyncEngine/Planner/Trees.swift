@@ -7,11 +7,19 @@ package struct EditedContent: Hashable, Sendable {
   package var version: VersionID
   /// Nil until its chunks are up.
   package var manifest: Manifest?
+  /// Of a version that comes into the log again after a recovery.
+  package var lineage: Lineage?
 
-  package init(version: VersionID, manifest: Manifest?) {
+  package init(version: VersionID, manifest: Manifest?, lineage: Lineage? = nil) {
     self.version = version
     self.manifest = manifest
+    self.lineage = lineage
   }
+}
+
+/// The version that another one was made of, as far as there was any.
+package struct Lineage: Hashable, Sendable {
+  package var parent: VersionID?
 }
 
 /// An item as the mount shows it.

@@ -97,10 +97,11 @@ extension ContainerSync {
   /// The version of a local content before a recovery, if it still is that.
   func keptContent(_ item: LocalItem) throws(Errno) -> StagedContent? {
     if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
-    guard isRecovered == true, let kept = try coordinator.catalog.keptVersion(of: item.inode.item)
+    guard isRecovered == true, let found = try coordinator.catalog.keptVersion(of: item.inode.item)
     else {
       return nil
     }
+    let kept = found.content
     // Content that is not here can be supplied only where its chunks are.
     let manifest =
       item.inode.content == .local
@@ -109,7 +110,7 @@ extension ContainerSync {
     else { return nil }
     let content = StagedContent(
       version: kept.version, inode: item.inode,
-      manifest: item.inode.size == 0 ? .empty : manifest)
+      manifest: item.inode.size == 0 ? .empty : manifest, lineage: Lineage(parent: found.parent))
     return kept.generation == item.inode.generation && kept.size == item.inode.size
       && kept.modified == item.inode.modified && kept.changed == item.inode.changed
       ? content : nil

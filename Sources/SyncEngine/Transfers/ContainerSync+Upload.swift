@@ -115,7 +115,9 @@ extension ContainerSync {
         || PlantedMistake.stagesChangedUploads.isPlanted && now.item == inode.item,
       now.size == manifest.size || PlantedMistake.stagesChangedUploads.isPlanted
     else { return nil }
-    let version = staged[inode.item].flatMap { $0.isStill(now) ? $0.version : nil } ?? .random()
-    return StagedContent(version: version, inode: now, manifest: manifest)
+    let known = staged[inode.item].flatMap { $0.isStill(now) ? $0 : nil }
+    return StagedContent(
+      version: known?.version ?? .random(), inode: now, manifest: manifest,
+      lineage: known?.lineage)
   }
 }

@@ -28,12 +28,15 @@ enum UploadOrder {
     Timestamp(nanoseconds: now.nanoseconds - recently)
   }
 
-  static func batches(_ files: [Catalog.Inode], at now: Timestamp) -> [UploadBatch] {
-    func isOld(_ inode: Catalog.Inode) -> Int {
-      inode.changed < recent(at: now) ? 1 : 0
+  /// `last`: items that go after all others.
+  static func batches(
+    _ files: [Catalog.Inode], at now: Timestamp, last: Set<ItemID> = []
+  ) -> [UploadBatch] {
+    func turn(_ inode: Catalog.Inode) -> Int {
+      last.contains(inode.item) ? 2 : inode.changed < recent(at: now) ? 1 : 0
     }
     let ordered = files.sorted {
-      (isOld($0), $0.size, $0.item) < (isOld($1), $1.size, $1.item)
+      (turn($0), $0.size, $0.item) < (turn($1), $1.size, $1.item)
     }
     var result: [UploadBatch] = []
     for inode in ordered {

@@ -78,6 +78,9 @@ final class UploadQueue: Sendable {
     /// Files that could not be read, and when they are tried again: whoever writes to them may go on
     /// for hours, and nothing tells when that ends.
     var skipped: [UploadIdentity: Skipped] = [:]
+    /// Files that changed while they were sent, and when that was noticed last. They go after all
+    /// others for a while: whoever saves one again and again would hold up the rest of its lane.
+    var restless: [ItemID: UInt64] = [:]
     var listeners: [UInt64: AsyncStream<Void>.Continuation] = [:]
     var nextNumber: UInt64 = 0
     /// What runs up to this one have uploaded counts no more.
@@ -94,6 +97,7 @@ final class UploadQueue: Sendable {
   private static let expressFiles = 16
   /// How often running uploads are compared with their files.
   private static let watchPause = Duration.milliseconds(250)
+  private static let restlessFor: UInt64 = 60_000_000_000
   /// How long a batch of small files may take before it is abandoned for one that changed.
   private static let batchPatience: UInt64 = 500_000_000
 
@@ -103,6 +107,7 @@ final class UploadQueue: Sendable {
   private let failed: @Sendable (Catalog.Inode, String) -> Void
   private let wake: @Sendable () -> Void
   private let state = Lock(State())
+  let packTimes = PackTimes()
 
   /// `wake` is called after each run; `failed` for a file that can't be read.
   init(
@@ -132,6 +137,7 @@ final class UploadQueue: Sendable {
     state.withLock { state in
       guard !state.isStopped else { return }
       state.skipped = state.skipped.filter { wanted.contains($0.key) }
+      state.restless = state.restless.filter { time &- $0.value <= Self.restlessFor }
       let skipped = state.skipped.filter { $0.value.until > time }
       let running = state.runs.values.reduce(into: Set<UploadIdentity>()) {
         $0.formUnion($1.files)
@@ -141,7 +147,7 @@ final class UploadQueue: Sendable {
         return !running.contains(identity) && skipped[identity] == nil
       }
       state.waiting =
-        UploadOrder.batches(files.filter(isNew), at: now)
+        UploadOrder.batches(files.filter(isNew), at: now, last: Set(state.restless.keys))
         + open.filter(isNew).map { UploadBatch($0, isSnapshot: true) }
       state.remote = remote
       state.known = known.union(state.results.chunks.map(\.chunk.id))
@@ -234,8 +240,10 @@ final class UploadQueue: Sendable {
     let rest = state.waiting.filter { !$0.isSnapshot }.flatMap(\.files)
       .filter { !taken.contains(UploadIdentity($0)) }
     let snapshots = state.waiting.filter(\.isSnapshot)
-    state.waiting = UploadOrder.batches(rest, at: now) + snapshots
-    start(UploadOrder.batches(late, at: now), in: .express, to: remote, &state, at: now)
+    let restless = Set(state.restless.keys)
+    state.waiting = UploadOrder.batches(rest, at: now, last: restless) + snapshots
+    let batches = UploadOrder.batches(late, at: now, last: restless)
+    start(batches, in: .express, to: remote, &state, at: now)
   }
 
   /// Takes the next run's batches out of those that wait.
@@ -293,7 +301,7 @@ final class UploadQueue: Sendable {
   ) async {
     let run = UploadRun(
       coordinator: coordinator, transfers: transfers, quiet: quiet, remote: remote,
-      packs: lane.packs, known: known, failed: failed)
+      packs: lane.packs, known: known, times: packTimes, failed: failed)
     let outcome = await run.send(batches) { batch in
       self.state.withLock { state in
         state.runs[lane]?.current = batch
@@ -301,10 +309,10 @@ final class UploadQueue: Sendable {
       }
     }
     let now = coordinator.catalog.now
-    let (listeners, counts) = state.withLock { state in
-      let counts = state.runs[lane].map { $0.number > state.lastForgotten } ?? false
+    let listeners = state.withLock { state in
+      let isForgotten = state.runs[lane].map { $0.number <= state.lastForgotten } ?? true
       state.runs[lane] = nil
-      if counts {
+      if !isForgotten {
         state.results.chunks += outcome.chunks
         state.known.formUnion(outcome.chunks.map(\.chunk.id))
         state.results.contents += outcome.contents
@@ -316,9 +324,8 @@ final class UploadQueue: Sendable {
       } else {
         startRuns(&state, at: now)
       }
-      return (Array(state.listeners.values), counts)
+      return Array(state.listeners.values)
     }
-    if !counts { try? coordinator.catalog.forgetSent(outcome.chunks) }
     for listener in listeners { listener.yield() }
     wake()
   }
@@ -342,9 +349,12 @@ final class UploadQueue: Sendable {
         let isShort = lane == .small || lane == .express
         if isShort, now - run.currentSince < Self.batchPatience { continue }
         guard let batch = run.current else { continue }
-        if batch.files.contains(where: { hasChanged($0, isSnapshot: batch.isSnapshot) }) {
-          run.task?.cancel()
+        let changed = batch.files.filter { hasChanged($0, isSnapshot: batch.isSnapshot) }
+        guard !changed.isEmpty else { continue }
+        state.withLock { state in
+          for file in changed { state.restless[file.item] = now }
         }
+        run.task?.cancel()
       }
     }
   }
@@ -352,7 +362,8 @@ final class UploadQueue: Sendable {
   private func hasChanged(_ inode: Catalog.Inode, isSnapshot: Bool) -> Bool {
     if isSnapshot {
       guard let now = try? coordinator.catalog.inode(inode.number) else { return true }
-      return now.isOrphan || now.item != inode.item
+      return now.isOrphan || now.item != inode.item || now.generation != inode.generation
+        || now.size < inode.size
     }
     if coordinator.isOpenForWriting(inode.number) { return true }
     guard let now = try? coordinator.catalog.inode(inode.number) else { return true }

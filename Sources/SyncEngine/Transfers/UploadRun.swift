@@ -36,7 +36,7 @@ struct UploadRun: Sendable {
 
   init(
     coordinator: ContainerCoordinator, transfers: TransferBoard, quiet: QuietFiles,
-    remote: RemoteContainer, packs: Int, known: Set<ChunkID>,
+    remote: RemoteContainer, packs: Int, known: Set<ChunkID>, times: PackTimes,
     failed: @escaping @Sendable (Catalog.Inode, String) -> Void
   ) {
     self.coordinator = coordinator
@@ -46,6 +46,7 @@ struct UploadRun: Sendable {
     let (catalog, stored) = (coordinator.catalog, stored)
     uploader = remote.makeUploader(packs: packs) { chunks in
       stored.withLock { $0 += chunks }
+      times.note(chunks)
       try? catalog.noteSent(chunks)
     }
     isKnown = { ids in try catalog.usableChunks(ids).union(ids.filter(known.contains)) }

@@ -13,6 +13,8 @@ struct StoreCheck {
   var total: UInt64 = 0
   /// Packs whose chunks can all be read and that are damaged otherwise.
   var brokenFrames: [PackID] = []
+  /// A pack looks lost that no earlier check found lost.
+  var hasNews = false
   /// Items of which no file here has the content.
   var unresolved: [Unresolved] = []
 
@@ -186,7 +188,7 @@ extension ContainerSync {
   private static let pageOfPacks = 64
   private static let parallelReads = 4
 
-  private func checkPacks(_ check: inout StoreCheck, _ remote: RemoteContainer)
+  func checkPacks(_ check: inout StoreCheck, _ remote: RemoteContainer)
     async throws(CycleFailure)
   {
     let catalog = coordinator.catalog
@@ -210,6 +212,7 @@ extension ContainerSync {
         }
         let isChosen = check.options.readsData && check.options.isChosen()
         check.count(isChecked: isChosen || !check.options.readsData)
+        if !looksWhole, !extent.wasLost { check.hasNews = true }
         // A list alone proves nothing: what looks lost is asked for.
         if !looksWhole || isChosen || extent.wasLost { toRead.append(extent.pack) }
       }
@@ -258,7 +261,7 @@ extension ContainerSync {
   // MARK: Repair
 
   /// Marks the files that have lost chunks locally, to be uploaded again.
-  private func markLost(_ check: inout StoreCheck) async throws(CycleFailure) -> [ItemID] {
+  func markLost(_ check: inout StoreCheck) async throws(CycleFailure) -> [ItemID] {
     let catalog = coordinator.catalog
     guard try local({ () throws(Errno) in try catalog.hasLostChunks() }) else { return [] }
     let prefixes = try local { () throws(Errno) in try catalog.lostChunkPrefixes() }

@@ -1,0 +1,66 @@
+internal import Backend
+internal import Model
+internal import Platform
+
+/// What the store has at the position of this device.
+enum HeadState: Equatable {
+  case unknown
+  /// The object has the hash that this device knows.
+  case same
+  case other
+  case missing
+  case failed(RemoteError)
+}
+
+/// The first bytes of a long segment that this device read or wrote. Two segments never begin alike:
+/// each is sealed with a nonce of its own. So the head of a log need not be read whole each time.
+struct SegmentBeginning {
+  static let length = 65_536
+
+  /// Of the whole segment, as positions have it.
+  let hash: [UInt8]
+  private let beginning: [UInt8]
+
+  /// Nil: it is short, and is read whole.
+  init?(_ stored: [UInt8], hash: [UInt8]) {
+    guard stored.count >= Self.length else { return nil }
+    self.hash = hash
+    beginning = Array(stored[..<Self.length])
+  }
+
+  func isOf(_ bytes: [UInt8]) -> Bool { bytes == beginning }
+}
+
+extension RemoteContainer {
+  func headState(_ position: LogPosition) async -> HeadState {
+    guard position.sequence > 0 else { return .same }
+    let name = ObjectName.segment(incarnation, position.sequence)
+    do throws(RemoteError) {
+      if let known = beginning.withLock({ $0 }), known.hash == position.hash {
+        guard let bytes = try await beginningOfSegment(name) else { return .missing }
+        return known.isOf(bytes) ? .same : .other
+      }
+      guard let stored = try await segmentBytes(name) else { return .missing }
+      guard Self.hash(stored) == position.hash else { return .other }
+      remember(stored, at: position)
+      return .same
+    } catch {
+      return .failed(error)
+    }
+  }
+
+  func remember(_ stored: [UInt8], at position: LogPosition) {
+    guard let new = SegmentBeginning(stored, hash: position.hash) else { return }
+    beginning.withLock { $0 = new }
+  }
+
+  private func beginningOfSegment(_ name: String) async throws(RemoteError) -> [UInt8]? {
+    do throws(StoreError) {
+      return try await store.get(name, range: 0..<UInt64(SegmentBeginning.length))
+    } catch .notFound {
+      return nil
+    } catch {
+      throw RemoteError(error)
+    }
+  }
+}

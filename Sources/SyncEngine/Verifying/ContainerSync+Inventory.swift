@@ -1,0 +1,92 @@
+internal import Catalog
+internal import Logging
+internal import Model
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// When this process put its packs. A leaf.
+final class PackTimes: Sendable {
+  private let times = Lock<[PackID: UInt64]>([:])
+
+  func note(_ chunks: [ChunkLocation]) {
+    let now = monotonicNanoseconds()
+    times.withLock { times in
+      for pack in Set(chunks.map(\.pack)) { times[pack] = now }
+    }
+  }
+
+  /// The store has changed, and may lack any of them.
+  func forget() { times.withLock { $0 = [:] } }
+
+  /// Those that were not put in the last nanoseconds. What is older is forgotten.
+  func old(among packs: Set<PackID>, within limit: UInt64) -> Set<PackID> {
+    let now = monotonicNanoseconds()
+    return times.withLock { times in
+      times = times.filter { now &- $0.value <= limit }
+      return packs.filter { times[$0] == nil }
+    }
+  }
+}
+
+/// Packs that a store lost while its log is the one that this device knows. A backup copies packs
+/// first and the log later; a large upload puts packs for hours and no segment. The head of the log
+/// says nothing of either.
+extension ContainerSync {
+  /// Of so many packs each is asked for; of more the list is read first.
+  private static let mostAsked = 8
+
+  /// Of packs that no segment names, those that the store does not have. What was put a moment ago
+  /// is there.
+  func lostPacks(
+    of chunks: [ChunkLocation], _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Set<PackID> {
+    let packs = uploads.packTimes.old(
+      among: Set(chunks.map(\.pack)), within: StoreHealth.putLimit)
+    var suspects = packs.sorted()
+    if suspects.count > Self.mostAsked {
+      var listing = remote.listPacks()
+      var unlisted: [PackID] = []
+      for pack in suspects {
+        do throws(RemoteError) {
+          if try await !listing.looksWhole(pack, upTo: 0) { unlisted.append(pack) }
+        } catch {
+          throw .remote(error)
+        }
+      }
+      suspects = unlisted
+    }
+    var lost: Set<PackID> = []
+    for pack in suspects {
+      guard !Task.isCancelled else { throw .cancelled }
+      let isThere = try await remotely { () throws(RemoteError) in try await remote.hasPack(pack) }
+      if !isThere { lost.insert(pack) }
+    }
+    if !lost.isEmpty {
+      logger.warning("the backend lost \(lost.count) packs of an upload; they are uploaded again")
+    }
+    return lost
+  }
+
+  /// Compares the packs that the log names with those that the store lists. What the store does not
+  /// have is noted as lost, and uploaded again where it is local: until then it cannot be evicted.
+  func takeInventory(_ remote: RemoteContainer) async throws(CycleFailure) {
+    let started = monotonicNanoseconds()
+    var check = StoreCheck(options: VerifyOptions()) { _, _ in }
+    try await checkPacks(&check, remote)
+    if check.hasNews {
+      let marked = try await markLost(&check)
+      let (local, other) = (marked.count, check.unresolved.count)
+      if local + other > 0 {
+        logger.error(
+          """
+          the backend lost the content of \(local + other) files and versions of \
+          \(coordinator.container): \(local) are local and are uploaded again; for the other \
+          \(other) run: ubiquityfs store verify \(coordinator.container)
+          """)
+      }
+      signals.look()
+    }
+    health.inventoried(at: started)
+  }
+}
