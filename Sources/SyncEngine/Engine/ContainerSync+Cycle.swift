@@ -157,6 +157,10 @@ extension ContainerSync {
     if try restoreRemoved(plan) { return .again }
     guard let replacements = try await stageReplacements(plan, remote) else { return .again }
     if !plan.local.isEmpty {
+      if !health.hasInventory, try local({ () throws(Errno) in try dropsCopies(plan) }) {
+        try await takeInventory(remote)
+        return .again
+      }
       guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }

@@ -68,6 +68,19 @@ extension ContainerSync {
     return lost
   }
 
+  /// Whether content that is local here gives way, and the log has it as a conflict version: that is
+  /// like an eviction.
+  func dropsCopies(_ plan: Plan) throws(Errno) -> Bool {
+    for case .upsert(let record, let content, _) in plan.local
+    where content != .keep && record.kind == .file && !record.conflicts.isEmpty {
+      guard let found = try coordinator.catalog.local(record.id), found.inode.content == .local,
+        let version = found.inode.version
+      else { continue }
+      if record.conflicts.contains(where: { $0.id == version }) { return true }
+    }
+    return false
+  }
+
   /// Compares the packs that the log names with those that the store lists. What the store does not
   /// have is noted as lost, and uploaded again where it is local: until then it cannot be evicted.
   func takeInventory(_ remote: RemoteContainer) async throws(CycleFailure) {

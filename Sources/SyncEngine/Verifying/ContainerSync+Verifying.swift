@@ -281,7 +281,8 @@ extension ContainerSync {
           for version in versions {
             let record = item.record
             let isCurrent = !removed && version == record.content?.id
-            if isCurrent, try markForUpload(record.id) {
+            let isHere = removed ? false : try isShown(version, of: record.id)
+            if isCurrent || isHere, try markForUpload(record.id) {
               marked.append(record.id)
               continue
             }
@@ -312,6 +313,11 @@ extension ContainerSync {
       result.append(version.id)
     }
     return result
+  }
+
+  /// Whether the file here has a version that the log has as a conflict version.
+  private func isShown(_ version: VersionID, of item: ItemID) throws(CycleFailure) -> Bool {
+    try local { () throws(Errno) in try coordinator.catalog.local(item)?.inode.version == version }
   }
 
   /// False: its content is not local. An edit of it that is local is uploaded in any case, and
