@@ -235,8 +235,8 @@ let package = Package(
     .testTarget(
       name: "DaemonTests",
       dependencies: [
-        "Daemon", "Coordination", "SyncEngine", "DaemonClient", "ControlProtocol", "Model",
-        "Platform", logging,
+        "Daemon", "Catalog", "ContentStore", "Coordination", "SyncEngine", "DaemonClient",
+        "ControlProtocol", "Model", "Platform", logging,
         system,
       ],
       swiftSettings: plainSettings),

@@ -328,6 +328,8 @@ package struct ListedVersion: Codable, Sendable {
   package var isResolved: Bool
   /// The name of the device that saved it, or its identity where the name is not known.
   package var device: String
+  /// Its identity: devices may have one name.
+  package var deviceIdentifier: String
   /// RFC 3339.
   package var modified: String
   package var size: UInt64
@@ -335,13 +337,14 @@ package struct ListedVersion: Codable, Sendable {
 
   package init(
     id: String, isCurrent: Bool, isConflict: Bool, isResolved: Bool, device: String,
-    modified: String, size: UInt64, hasLocalContents: Bool
+    deviceIdentifier: String, modified: String, size: UInt64, hasLocalContents: Bool
   ) {
     self.id = id
     self.isCurrent = isCurrent
     self.isConflict = isConflict
     self.isResolved = isResolved
     self.device = device
+    self.deviceIdentifier = deviceIdentifier
     self.modified = modified
     self.size = size
     self.hasLocalContents = hasLocalContents

@@ -37,10 +37,13 @@ package struct SetAsideRequest: Codable, Sendable {
   package var id: String
   /// Where the files are to be put: an absolute path. Only for restoring.
   package var directory: PathBytes?
+  /// The directory may have what an earlier call copied; only what is not there is copied then.
+  package var continues: Bool?
 
-  package init(id: String, directory: PathBytes? = nil) {
+  package init(id: String, directory: PathBytes? = nil, continues: Bool? = nil) {
     self.id = id
     self.directory = directory
+    self.continues = continues
   }
 }
 
@@ -48,11 +51,28 @@ package struct RestoredSetAside: Codable, Sendable {
   package var directory: PathBytes
   package var files: UInt64 = 0
   package var bytes: UInt64 = 0
+  /// Files and links that were there already, of an earlier call.
+  package var kept: UInt64 = 0
   /// Files whose content is not on this device; of many the first.
   package var placeholders: [PathBytes] = []
   package var unlisted: UInt64 = 0
+  /// Items that could not be copied, or not with all that belongs to them.
+  package var failed: UInt64 = 0
+  /// Of many the first.
+  package var failures: [UnrestoredItem] = []
 
   package init(directory: PathBytes) { self.directory = directory }
+}
+
+package struct UnrestoredItem: Codable, Sendable {
+  /// From the directory that was named. Of a directory it stands for all that is below it.
+  package var path: PathBytes
+  package var reason: String
+
+  package init(path: PathBytes, reason: String) {
+    self.path = path
+    self.reason = reason
+  }
 }
 
 extension Methods {

@@ -10,43 +10,23 @@ extension ContainerCoordinator {
   ///
   /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, and while somebody has a
   /// claim on it or presents it; EPERM in `.nosync`. EAGAIN, ENETDOWN and EBUSY as
-  /// `requireConfirmedStore` says. `claimant` has claimed it for evicting, so that its
-  /// presenters know. The catalog says "remote" durably before the bytes go. Source: CONTRACT, "Extended
-  /// attributes".
+  /// `requireConfirmedStore` says; after EAGAIN a part may be gone, and an `Eviction` does the rest.
+  /// `claimant` has claimed it for evicting, so that its presenters know. The catalog says "remote"
+  /// durably before the bytes go. Source: CONTRACT, "Extended attributes".
   package func evict(_ number: InodeNumber, by claimant: ClaimantID? = nil) throws(Errno) {
-    let inode = try catalog.inode(number)
+    var eviction = Eviction(number, of: self, by: claimant)
+    try eviction.run()
+  }
+
+  func evictFile(_ inode: Catalog.Inode, by claimant: ClaimantID?) throws(Errno) {
     guard !inode.isExcluded else { throw Errno.notPermitted }
-    switch inode.kind {
-    case .directory:
-      try requireConfirmedStore()
-      if try isPackage(inode) {
-        guard !isClaimed(number, by: claimant) else { throw Errno.resourceBusy }
-        return try evictPackage(number)
-      }
-      // What can't be evicted stays; the rest still goes, a thousand with one wait for the disk.
-      var batch: [InodeNumber] = []
-      var failure: Errno?
-      try forEachBelow(number) { child in
-        guard failure == nil, child.kind == .file, !child.isExcluded, !self.isPinned(child),
-          !self.isClaimed(child.number, by: claimant)
-        else { return }
-        batch.append(child.number)
-        guard batch.count >= 1000 else { return }
-        do throws(Errno) { try self.evictFiles(batch) } catch { failure = error }
-        batch = []
-      }
-      if let failure { throw failure }
-      try evictFiles(batch)
-    case .file:
-      // Local refusals come before the store is asked.
-      guard !isClaimed(number, by: claimant), !isPinned(inode), !isOpen(number),
-        try catalog.dirtyStamp(inode.item) == nil
-      else { throw Errno.resourceBusy }
-      if inode.content != .remote { try requireConfirmedStore() }
-      try evictFile(inode)
-    default:
-      throw Errno.invalidArgument
-    }
+    guard inode.kind == .file else { throw Errno.invalidArgument }
+    // Local refusals come before the store is asked.
+    guard !isClaimed(inode.number, by: claimant), !isPinned(inode), !isOpen(inode.number),
+      try catalog.dirtyStamp(inode.item) == nil
+    else { throw Errno.resourceBusy }
+    if inode.content != .remote { try requireConfirmedStore() }
+    try evictFile(inode)
   }
 
   private func evictFile(_ inode: Catalog.Inode) throws(Errno) {
@@ -60,7 +40,7 @@ extension ContainerCoordinator {
     evicted([(inode.number, key)])
   }
 
-  private func evictFiles(_ numbers: [InodeNumber], isNow: Bool = false) throws(Errno) {
+  func evictFiles(_ numbers: [InodeNumber], isNow: Bool = false) throws(Errno) {
     evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }), isNow: isNow)
   }
 

@@ -15,7 +15,8 @@ package protocol StoreConfirming: Sendable {
 }
 
 extension ContainerCoordinator {
-  /// So often an eviction asks for a look at the store that has become old before it was used.
+  /// So often in a row an eviction asks for a look at the store that has become old before it was
+  /// used.
   package static let confirmations = 5
 
   /// EAGAIN: call `confirmStore`, then evict again. EBUSY: the store is not what this device knows,
@@ -35,15 +36,9 @@ extension ContainerCoordinator {
     await withCheckedContinuation { done in confirmStore { done.resume(returning: $0) } }
   }
 
-  /// `evict`, with a look at the store before it; for a task.
-  package func evictAfterLook(_ number: InodeNumber) async throws(Errno) {
-    for _ in 0..<Self.confirmations {
-      do throws(Errno) {
-        return try evict(number)
-      } catch .resourceTemporarilyUnavailable {
-        if let refusal = await storeRefusal() { throw refusal }
-      }
-    }
-    throw .resourceBusy
+  /// `evict`, with as many looks at the store as it needs; for a task.
+  package func evictAfterLook(_ number: InodeNumber, batchSize: Int = 1000) async throws(Errno) {
+    var eviction = Eviction(number, of: self, batchSize: batchSize)
+    try await eviction.finish()
   }
 }

@@ -251,9 +251,11 @@ package final class DaemonService: Sendable {
     }
     for container in mounted { try container.unmount() }
     // What the backend has need not be kept here; what only this device has stays.
-    for container in session.sessions
-    where container.coordinator.waitForConfirmedStore(milliseconds: 5000) {
-      try? container.coordinator.evict(.root)
+    for coordinator in session.sessions.map(\.coordinator) {
+      var eviction = Eviction(.root, of: coordinator)
+      try? eviction.finish { () throws(Errno) in
+        coordinator.waitForConfirmedStore(milliseconds: 5000) ? nil : .networkDown
+      }
     }
   }
 

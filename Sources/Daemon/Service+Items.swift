@@ -105,25 +105,19 @@ extension DaemonService {
     if let failure { throw failure }
   }
 
-  /// Asks the store first whether it still holds what this device read there.
+  /// Asks the store before each part whether it still holds what this device read there.
   private func evict(
     _ item: FoundItem, by claimant: ClaimantID?, _ connection: ClientConnection
   ) throws(Errno) {
     let coordinator = item.session.coordinator
-    for _ in 0..<ContainerCoordinator.confirmations {
-      do throws(Errno) {
-        return try coordinator.evict(item.inode.number, by: claimant)
-      } catch .resourceTemporarilyUnavailable {
-        let refusal: Errno?
-        do throws(ControlError) {
-          refusal = try connection.wait { await coordinator.storeRefusal() }
-        } catch {
-          throw .interrupted
-        }
-        if let refusal { throw refusal }
+    var eviction = Eviction(item.inode.number, of: coordinator, by: claimant)
+    try eviction.finish { () throws(Errno) in
+      do throws(ControlError) {
+        return try connection.wait { await coordinator.storeRefusal() }
+      } catch {
+        throw .interrupted
       }
     }
-    throw .resourceBusy
   }
 
   /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is not

@@ -30,8 +30,13 @@ extension DaemonService {
       let directory = String(validating: bytes, as: UTF8.self),
       Configuration.absolute(directory) == directory, !directory.utf8.contains(0)
     else { throw ControlError(.usage, "a directory is an absolute path in UTF-8") }
-    let result = try setAside.restore(request.id, to: directory)
+    let result = try setAside.restore(
+      request.id, to: directory, continues: request.continues ?? false)
     logger.notice("restored \(result.files) files of \(request.id) to \(directory)")
+    if result.failed > 0 {
+      let first = result.failures.first.map { "; the first: \($0.path): \($0.reason)" } ?? ""
+      logger.warning("\(result.failed) items of \(request.id) were not restored\(first)")
+    }
     return result
   }
 

@@ -37,8 +37,8 @@ extension DaemonService {
         ListedVersion(
           id: $0.id.description, isCurrent: $0.isCurrent, isConflict: $0.isConflict,
           isResolved: $0.isResolved, device: names[$0.device] ?? $0.device.description,
-          modified: Instant.text($0.modified), size: $0.size,
-          hasLocalContents: $0.hasLocalContents)
+          deviceIdentifier: $0.device.description, modified: Instant.text($0.modified),
+          size: $0.size, hasLocalContents: $0.hasLocalContents)
       })
   }
 

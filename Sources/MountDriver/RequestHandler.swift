@@ -172,41 +172,30 @@ extension RequestHandler: FuseHandler {
     // XATTR_CREATE and XATTR_REPLACE.
     let mode: AttributeMode =
       flags & 1 != 0 ? .create : flags & 2 != 0 ? .replace : .createOrReplace
-    setAttribute(
-      (InodeNumber(node), name, value, mode), reply: reply,
-      confirmations: ContainerCoordinator.confirmations)
-  }
-
-  private typealias AttributeWrite = (
-    number: InodeNumber, name: [UInt8], value: [UInt8], mode: AttributeMode
-  )
-
-  /// An eviction that needs a look at the store first parks its reply until that was made.
-  private func setAttribute(
-    _ write: AttributeWrite, reply: consuming FuseReply<EmptyAnswer>, confirmations: Int
-  ) {
+    let number = InodeNumber(node)
     do throws(Errno) {
       try fileSystem.setAttribute(
-        write.name, write.value, mode: write.mode, of: write.number, caller: Caller(reply.caller))
+        name, value, mode: mode, of: number, caller: Caller(reply.caller))
     } catch .resourceTemporarilyUnavailable {
-      guard confirmations > 0 else { return reply.fail(.resourceBusy) }
-      let parked = reply.park()
-      fileSystem.coordinator.confirmStore { refusal in
-        parked.resume { reply in
-          if let refusal {
-            reply.fail(refusal)
-          } else {
-            self.setAttribute(write, reply: reply, confirmations: confirmations - 1)
-          }
-        }
-      }
-      return
+      return evict(number, reply: reply)
     } catch {
       return reply.fail(error)
     }
     // Such a write can change st_blocks, which the writer may look at next.
-    if write.name.starts(with: "user.ubiquity.".utf8) { settle() }
+    if name.starts(with: "user.ubiquity.".utf8) { settle() }
     reply.done()
+  }
+
+  /// An eviction needs looks at the store; its reply is parked until it has ended.
+  private func evict(_ number: InodeNumber, reply: consuming FuseReply<EmptyAnswer>) {
+    let parked = reply.park()
+    Eviction(number, of: fileSystem.coordinator).start { failure in
+      parked.resume { reply in
+        if let failure { return reply.fail(failure) }
+        self.settle()
+        reply.done()
+      }
+    }
   }
 
   func attribute(

@@ -44,23 +44,47 @@ extension ContainerCommand {
         discussion: """
           Names, directories, links, modes, times and attributes come with the content. What was set aside stays. \
           Files whose content was not on this device are listed.
+
+          What cannot be copied is listed with the reason, everything else is copied, and the exit status is 1. \
+          Put the cause right and run the command again with --continue: it copies what is not there, and leaves \
+          what is there as it is.
           """)
       @Argument(help: "As `container set-aside list` has it.") var id: String
       @Argument(
         help: "A directory that does not exist or is empty; without it, one of that name here.",
         completion: .directory)
       var directory: String?
+      @Flag(
+        name: .customLong("continue"),
+        help: "The directory has a part already: copy only what is not there.")
+      var continues = false
       @OptionGroup var options: GlobalOptions
 
       func run() throws {
         let target = Configuration.absolute(directory ?? id)
         let result = try options.connect().call(
-          Methods.RestoreSetAside.self, SetAsideRequest(id: id, directory: PathBytes(target)))
-        if options.json { return try Terminal.printJSON(result) }
+          Methods.RestoreSetAside.self,
+          SetAsideRequest(id: id, directory: PathBytes(target), continues: continues))
+        if options.json { try Terminal.printJSON(result) } else { show(result) }
+        guard result.failed == 0 else {
+          throw ControlError(
+            .failed,
+            "\(result.failed) items of \(id) were not copied to \(result.directory), and all others "
+              + "are there; put the causes right and run the command again with --continue")
+        }
+      }
+
+      private func show(_ result: RestoredSetAside) {
         for path in result.placeholders { Terminal.line("without content  \(path)") }
-        if result.unlisted > 0 { Terminal.line("and \(result.unlisted) more") }
+        if result.unlisted > 0 { Terminal.line("and \(result.unlisted) more without content") }
+        for failure in result.failures {
+          Terminal.line("not copied  \(failure.path): \(failure.reason)")
+        }
+        let rest = result.failed - UInt64(result.failures.count)
+        if rest > 0 { Terminal.line("and \(rest) more not copied") }
         options.say(
-          "Restored \(result.files) files (\(Terminal.size(result.bytes))) to \(result.directory).")
+          "Restored \(result.files) files (\(Terminal.size(result.bytes))) to \(result.directory)."
+            + (result.kept > 0 ? " \(result.kept) were there already." : ""))
       }
     }
 

@@ -1,7 +1,8 @@
-import Catalog
 import Model
 import SystemPackage
 import Testing
+
+@testable import Catalog
 
 /// A random log of one container, valid where it stands, and catalogs that fold it.
 private struct RandomLog {
@@ -322,6 +323,53 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
       #expect(whole(try pages(fixture.catalog)) == expected)
       #expect(try fixture.isSound())
     }
+  }
+
+  @Test(
+    "while a new device reads a snapshot nothing of it shows, counts as damage or is repaired",
+    arguments: 1...5)
+  func halfASnapshotIsNotSeen(seed: UInt64) throws {
+    let source = try Fixture()
+    let log = try RandomLog(seed: seed, count: 60, in: source)
+    let parts = try pages(source.catalog)
+    let all = whole(parts)
+    #expect(!all.items.isEmpty)
+    let fixture = try Fixture(isNew: true)
+    let catalog = fixture.catalog
+    func checkNothingShows() throws {
+      #expect(try catalog.check(contentKeys: [], size: { _ in nil }) == [])
+      #expect(try catalog.repair(contentKeys: [], size: { _ in nil }).repaired == [])
+      #expect(try catalog.remote(.root) == nil && catalog.remote(.documents) == nil)
+      #expect(try catalog.remoteChildren(of: .documents) == [])
+      #expect(try catalog.conflictCount() == 0 && catalog.conflictBytes() == 0)
+      #expect(try catalog.chunkLocations(all.chunks.map(\.chunk.id)) == [:])
+      #expect(try catalog.usage() == 0)
+    }
+    try catalog.beginSnapshot()
+    try checkNothingShows()
+    for part in parts {
+      // Records come before their names.
+      try catalog.changeLazily { try $0.stage(SnapshotPiece(items: part.items[...])) }
+      try checkNothingShows()
+      let links = part.items.flatMap { record in record.links.map { ($0, record.id) } }
+      try catalog.changeLazily { try $0.stage(SnapshotPiece(links: links[...])) }
+      try checkNothingShows()
+      try catalog.changeLazily {
+        try $0.stage(
+          SnapshotPiece(
+            chunks: part.chunks[...], removed: part.removed[...], packs: part.packs[...]))
+      }
+      try checkNothingShows()
+    }
+    let position = log.segments[59].position
+    try catalog.installSnapshot(
+      SnapshotMark(sequence: position.sequence, bytes: 1), hash: position.hash,
+      from: DeviceID(high: 3, low: 0))
+    #expect(whole(try pages(catalog)) == all)
+    #expect(try catalog.remote(.documents) != nil)
+    #expect(try catalog.conflictedItems().count == all.items.count { !$0.conflicts.isEmpty })
+    #expect(try catalog.usage() == all.items.reduce(0) { $0 + $1.allottedBytes })
+    #expect(try fixture.isSound())
   }
 
   @Test("a new device refuses a snapshot that is no tree, and keeps nothing of it")

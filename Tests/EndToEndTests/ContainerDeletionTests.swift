@@ -91,6 +91,54 @@ extension EndToEnd {
       }
     }
 
+    @Test("a file that cannot be restored keeps no other from it, and comes with a second try")
+    func restoreGoesOn() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          mkdir -p "$A/d/e"; for name in 1 2 3; do echo "$name" > "$A/$name"; echo "e$name" > "$A/d/e/$name"; done
+          chmod 500 "$A/d/e"
+          # Longer than a path may be.
+          (cd "$A/d"; name=$(printf '%0200d' 0)
+           for n in $(seq 30); do mkdir $name; cd $name; done; echo deep > bottom)
+          synced a
+          on a unmount "$A_MOUNT"
+          on a container set-aside add "$CONTAINER"
+          # The content files of 2 and of d/e/2.
+          mkdir lost
+          for text in 2 e2; do mv $(grep -rlx "$text" "$ROOT/a/set-aside"/*/content) lost/$text; done
+          status=0; on a container set-aside restore "$CONTAINER" back > told 2> errors || status=$?
+          same $status 1
+          grep -q '^not copied  Documents/2: its content file .* cannot be read: No such file' told
+          grep -q '^not copied  Documents/d/e/2: ' told
+          same "$(grep -c '^not copied' told)" 2
+          grep -q 'ubiquityfs: 2 items of .*--continue' errors
+          cd back/Documents
+          same "$(cat 1 3 d/e/1 d/e/3 | tr '\n' ' ')" '1 3 e1 e3 '
+          same "$(ls -A . d/e | tr '\n' ' ')" '.: 1 3 d  d/e: 1 3 '
+          same "$(stat -c %a d/e)" 500
+          same "$(cd d; for n in $(seq 30); do cd 0*; done; cat bottom)" deep
+          echo changed > 3; cd "$WORK"
+          # Again, as it is; then with all that is to be had.
+          exits 5 on a container set-aside restore "$CONTAINER" back
+          status=0; on a container set-aside restore "$CONTAINER" back --continue --json > json || status=$?
+          same $status 1
+          python3 -c 'import json,sys; r = json.load(sys.stdin); assert (r["files"], r["failed"], r["kept"],
+            sorted(f["path"] for f in r["failures"])) == (0, 2, 5, ["Documents/2", "Documents/d/e/2"]), r' < json
+          for path in 2 d/e/2; do
+            key=$(sed -n "s|^not copied  Documents/$path: its content file \\(.*\\) cannot.*|\\1|p" told)
+            mv "lost/$(echo $path | tr -d d/)" "$key"
+          done
+          on a container set-aside restore "$CONTAINER" back --continue
+          cd back/Documents
+          # What was there stays as it is.
+          same "$(cat 1 2 3 d/e/1 d/e/2 d/e/3 | tr '\n' ' ')" '1 2 changed e1 e2 e3 '
+          same "$(stat -c %a d/e)" 500
+          """)
+      }
+    }
+
     @Test("a name object that the backend hides makes no device set anything aside")
     func hiddenName() async throws {
       try await withAccount { account in

@@ -73,6 +73,7 @@ extension EndToEnd {
     func birthTimes() async throws {
       try await withAccount { account in
         try await account.device("a")
+        try await account.device("b")
         try await account.script(
           """
           before=$(date +%s); echo text > "$A/f"; mkdir "$A/d"; after=$(date +%s)
@@ -91,6 +92,12 @@ extension EndToEnd {
             int(s.st_atime), int(s.st_mtime), int(s.st_ctime)]
           assert [str(x) for x in told] == sys.argv[2:], (told, sys.argv)
           END
+          # To the nanosecond the same on another device, and after a change there.
+          synced a b
+          births() { stat -c '%n %w' f d; }
+          (cd "$A"; births) > births
+          sleep 1.1; echo more >> "$B/f"; chmod 700 "$B/d"; synced b a
+          for mount in "$A" "$B"; do (cd "$mount"; births) | cmp - births; done
           """)
       }
     }

@@ -17,10 +17,11 @@ extension EndToEnd {
 
         """#
 
-    private func withConflict(_ script: String) async throws {
+    /// `called`: one name for both devices.
+    private func withConflict(called: String? = nil, _ script: String) async throws {
       try await withAccount { account in
-        try await account.device("a")
-        try await account.device("b")
+        try await account.device("a", called: called)
+        try await account.device("b", called: called)
         try await account.script(Self.conflict + script)
       }
     }
@@ -142,9 +143,12 @@ extension EndToEnd {
         """#)
     }
 
-    @Test("a document that got another current version meanwhile is not replaced unseen")
-    func aLaterVersionIsNotReplacedUnseen() async throws {
+    @Test(
+      "a document that got another current version meanwhile is not replaced unseen",
+      arguments: [nil, "laptop"])
+    func aLaterVersionIsNotReplacedUnseen(called: String?) async throws {
       try await withConflict(
+        called: called,
         #"""
         kit a replace-late "$A/note.txt" "$WORK/go" > answer & late=$!
         for n in $(seq 600); do [ -e go.listed ] && break; sleep 0.1; done

@@ -72,4 +72,35 @@ import Testing
     await writer.end()
     await reader.end()
   }
+
+  @Test("eager downloads take a file that was used before newer ones that were not")
+  func mostUsedFirst() async throws {
+    let store = MemoryStore()
+    let secret = AccountSecret.generate()
+    let writer = try EngineDevice(store: store, secret: secret)
+    let reader = try EngineDevice(store: store, secret: secret)
+    let space = LocalSpace(
+      limits: SpaceLimits(limit: .bytes(1 << 20)), directory: reader.directory)
+    reader.coordinator.setSpace(space, uses: try UseTimes(path: reader.directory + "/uses"))
+    space.add(LocalSpace.Member(reader.coordinator))
+    let names = (0..<9).map { "file \($0)" }
+    for index in names.indices {
+      try writer.write("Documents/\(names[index])", content(UInt64(index)))
+    }
+    try await writer.sync.sync()
+    await reader.sync.start()
+    try await reader.sync.sync(timeout: .seconds(60))
+    let used = try #require(try reader.find("Documents/file 1"))
+    #expect(used.content == .remote)
+    reader.coordinator.noteUse(used.number)
+    await reader.sync.setPolicy(.greedy)
+    for _ in 0..<3 {
+      try await reader.sync.sync(timeout: .seconds(60))
+      let here = try names.filter { try reader.find("Documents/\($0)")?.content == .local }
+      #expect(here == ["file 1", "file 7", "file 8"])
+    }
+    space.stop()
+    await writer.end()
+    await reader.end()
+  }
 }

@@ -5,9 +5,10 @@ import Foundation
 import Model
 import Platform
 import RemoteStore
-import SyncEngine
 import SystemPackage
 import Testing
+
+@testable import SyncEngine
 
 /// Files that programs keep open for writing.
 @Suite(.serialized) struct OpenFileTests {
@@ -102,6 +103,42 @@ import Testing
       try await first.sync.sync(timeout: .seconds(60))
       try await second.sync.sync(timeout: .seconds(60))
       #expect(try await second.read("Documents/database-wal") == file.bytes)
+      file.close()
+    }
+  }
+
+  @Test("an open file stays on the device while somebody claims it")
+  func aClaimedFileIsLeft() async throws {
+    try await withDevices(quiet: .milliseconds(100)) { first, second in
+      let file = try HeldFile("Documents/log", first)
+      try file.append(1_000)
+      let claims = first.coordinator.claims
+      let program = ClaimantID(claims.join(name: "a program"))
+      let place = try #require(try first.coordinator.claimed(file.number))
+      let isGranted = Lock(false)
+      _ = claims.claim([ClaimAccess(place.path, .writing([]))], by: program) { _, result in
+        if case .success = result { isGranted.withLock { $0 = true } }
+      }
+      try await eventually("it has its turn") { isGranted.withLock { $0 } }
+      await #expect(throws: SyncFailure.self) {
+        try await first.sync.sync(timeout: .milliseconds(700))
+      }
+      try await second.sync.sync(timeout: .seconds(60))
+      if let inode = try second.find("Documents/log") {
+        #expect(try second.catalog.shownContent(of: inode.number)?.manifest == nil)
+      }
+      // A claim that comes after the plan keeps the file back as well.
+      let engine = EngineClaims(claims, name: "a test")
+      let quiet = QuietFiles(
+        coordinator: first.coordinator, claims: engine, quiet: .milliseconds(100))
+      let inode = try first.catalog.inode(file.number)
+      #expect(try !quiet.allows(inode) && quiet.snapshot(of: inode) == nil)
+      claims.leave(program.party)
+      try await eventually("it may go") { quiet.allows(try first.catalog.inode(file.number)) }
+      claims.leave(engine.party)
+      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try await second.read("Documents/log") == file.bytes)
       file.close()
     }
   }

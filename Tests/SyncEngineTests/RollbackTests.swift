@@ -296,6 +296,35 @@ extension EngineDevice {
     }
   }
 
+  @Test("compaction removes nothing from a rolled back store")
+  func nothingIsCompacted() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device(settings: SyncSettings(compaction: .eager))
+      for number in 0..<8 {
+        try device.write("Documents/\(number)", Array(repeating: UInt8(number), count: 5_000))
+        try await device.sync.sync()
+      }
+      for number in 0..<4 { try device.remove("Documents/\(number)") }
+      try await device.sync.sync()
+      try await device.sync.forget(nil)
+      let earlier = try await house.copy()
+      try device.write("Documents/last", [1])
+      try await device.sync.sync()
+      let newest = try await house.copy()
+
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      for _ in 0..<4 { try? await device.sync.compact() }
+      #expect(try await house.copy() == earlier)
+      // There would have been something to do.
+      try await house.restore(newest)
+      try await device.sync.sync()
+      for _ in 0..<4 { try await device.sync.compact() }
+      let left = try await house.copy()
+      #expect(newest.keys.contains { left[$0] == nil })
+    }
+  }
+
   @Test("nothing is evicted while the store cannot be asked")
   func nothingIsEvictedOffline() async throws {
     try await withRestorableStore { house in

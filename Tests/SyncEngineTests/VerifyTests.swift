@@ -188,4 +188,36 @@ import Testing
       #expect(paths(report.missing) == [segment])
     }
   }
+
+  @Test("a sample reads about its share of the objects, and tells what is damaged among them")
+  func sample() async throws {
+    try await withSetting { setting in
+      // A pack and a segment each.
+      for index in 0..<60 {
+        try setting.first.write("Documents/more \(index)", Self.content(1000 + index))
+        try await setting.first.sync.sync(timeout: .seconds(60))
+      }
+      try await setting.second.sync.sync(timeout: .seconds(60))
+      let half = VerifyOptions(readsData: true, sample: 50)
+      let report = try await setting.second.sync.verify(half)
+      #expect(report.isWell)
+      #expect(report.objects >= 120)
+      let share = Double(report.checked) / Double(report.objects)
+      #expect(share > 0.25 && share < 0.75, "\(report.checked) of \(report.objects)")
+      let tiny = try await setting.second.sync.verify(VerifyOptions(readsData: true, sample: 0.001))
+      #expect(tiny.objects == report.objects)
+      // The newest segment is always read.
+      #expect(tiny.checked >= 1 && tiny.checked < 10)
+
+      for pack in try await setting.packs() {
+        var bytes = try await setting.store.get(pack)
+        // In the first chunk: what is damaged elsewhere is repaired without the content.
+        bytes[20] ^= 1
+        try await setting.store.replace(pack, bytes)
+      }
+      let damaged = try await setting.second.sync.verify(half).damaged.count
+      let all = try await setting.second.sync.verify(VerifyOptions(readsData: true)).damaged.count
+      #expect(damaged > 0 && damaged < all, "\(damaged) of \(all)")
+    }
+  }
 }

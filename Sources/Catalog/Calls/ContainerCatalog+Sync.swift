@@ -76,7 +76,8 @@ extension ContainerCatalog {
   /// Those that have conflict versions; sorted.
   package func conflictedItems() throws(Errno) -> [ItemID] {
     try run { engine in
-      try engine.database { db in
+      if try engine.hidesRemoteTree { return [] }
+      return try engine.database { db in
         try engine.queries.conflicted.all(db) { try $0.identifier(0) }
       }
     }
@@ -97,8 +98,9 @@ extension ContainerCatalog {
     try optional { try $0.local(item) }
   }
 
+  /// Nil too while a new device reads its first snapshot: nothing of it counts before all is there.
   package func remote(_ item: ItemID) throws(Errno) -> ItemRecord? {
-    try optional { try $0.remote(item) }
+    try optional { try $0.hidesRemoteTree ? nil : $0.remote(item) }
   }
 
   package func base(_ item: ItemID) throws(Errno) -> ItemRecord? {
@@ -107,7 +109,8 @@ extension ContainerCatalog {
 
   package func remoteChild(_ parent: ItemID, _ name: ItemName) throws(Errno) -> ItemID? {
     try optional { engine in
-      try engine.database { db in
+      if try engine.hidesRemoteTree { return nil }
+      return try engine.database { db in
         try engine.queries.remoteChild.first(db, parent, name) { try $0.identifier(0) }
       }
     }
@@ -126,7 +129,8 @@ extension ContainerCatalog {
   /// Sorted, each once.
   package func remoteChildren(of item: ItemID) throws(Errno) -> [ItemID] {
     try run { engine in
-      try engine.database { db in
+      if try engine.hidesRemoteTree { return [] }
+      return try engine.database { db in
         try engine.queries.remoteChildren.all(db, item) { try $0.identifier(0) }
       }
     }
@@ -168,6 +172,7 @@ extension ContainerCatalog {
   package func chunkLocations(_ ids: [ChunkID]) throws(Errno) -> [ChunkID: ChunkLocation] {
     try run { engine in
       var result: [ChunkID: ChunkLocation] = [:]
+      if try engine.hidesRemoteTree { return result }
       for id in ids { result[id] = try engine.chunk(id) }
       return result
     }

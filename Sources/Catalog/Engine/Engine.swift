@@ -80,6 +80,8 @@ final class Engine {
   var tracking: FoldTracking?
   /// What the items of the snapshot that is being staged take of the allotment.
   var stagedUsage: UInt64 = 0
+  /// This process has staged parts in the tables of the tree, and may still: only then `meta` is asked.
+  var mayStageInPlace = false
   /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
   /// the changes are.
   var afterDurable: [@Sendable () -> Void] = []

@@ -23,6 +23,12 @@ extension Engine {
     try database { db in try queries.metaGet.first(db, Self.mark) { _ in true } ?? false }
   }
 
+  /// Whether the rows of the remote tree count for nothing so far. For all that looks at that tree
+  /// while a cycle stages: a tree of which a half is there is not shown, checked or repaired.
+  var hidesRemoteTree: Bool {
+    get throws { mayStageInPlace ? try stagesInPlace() : false }
+  }
+
   /// Drops what a device left behind half-way.
   func dropStaged() throws {
     let tables = Self.tables + (try stagesInPlace() ? Self.placeTables : [])
@@ -44,6 +50,7 @@ extension Engine {
       }
       guard isEmpty else { return }
     }
+    mayStageInPlace = true
     try write { db in try queries.metaSet.run(db, Self.mark, Int64(1)) }
   }
 

@@ -36,6 +36,8 @@ extension ContainerCatalog {
   package func usage() throws(Errno) -> UInt64 {
     if let known = try optional({ try $0.knownUsage() }) { return known }
     return try changeLazily { engine in
+      // A part of a snapshot would stay the sum if the device gave the snapshot up.
+      if try engine.hidesRemoteTree { return 0 }
       let sum = try engine.sumUsage()
       try engine.setUsage(sum)
       return sum

@@ -107,17 +107,25 @@ struct SetAsideContainers {
 
   // MARK: Restoring
 
-  /// Copies what is local of an entry into a directory, which is made, or is empty.
-  func restore(_ name: String, to directory: String) throws(ControlError) -> RestoredSetAside {
+  /// Copies what is local of an entry into a directory, which is made, or is empty. `continues`: it may
+  /// have what an earlier call copied, and nothing that is there is replaced. What cannot be copied is in
+  /// the result, and everything else is copied.
+  func restore(
+    _ name: String, to directory: String, continues: Bool
+  ) throws(ControlError) -> RestoredSetAside {
     try check(name)
     return try Self.turn.withLock { _ throws(ControlError) in
       try withOpened(name) { catalog, content throws(ControlError) -> RestoredSetAside in
         do {
           try Files.makeDirectories(directory, mode: 0o777)
-          guard try Files.names(in: directory).isEmpty else {
-            throw ControlError(.busy, "\(directory) is not empty; name another directory")
+          guard try continues || Files.names(in: directory).isEmpty else {
+            throw ControlError(
+              .busy,
+              "\(directory) is not empty; name another directory, or add --continue if an earlier "
+                + "restore of \(name) did not copy everything there")
           }
-          var export = TreeExport(catalog: catalog, content: content, to: directory)
+          var export = try TreeExport(
+            catalog: catalog, content: content, to: directory, continues: continues)
           try export.run()
           return export.result
         } catch let error as ControlError {

@@ -1,4 +1,3 @@
-internal import CLinux
 internal import Catalog
 internal import ContentStore
 internal import ControlProtocol
@@ -9,125 +8,224 @@ internal import SystemPackage
 
 /// Copies the local part of a catalog's tree into a directory: names, content, links, modes, times
 /// and attributes.
+///
+/// It may be the last copy of the data, so what cannot be copied is noted and the rest is copied. The
+/// walk is no recursion and names one item at a time: a tree may be deeper than a path of the kernel or
+/// the stack.
 struct TreeExport {
-  private let catalog: ContainerCatalog
-  private let content: ContentFiles
-  private let root: [UInt8]
+  /// A directory on the way from the top to where the walk is.
+  private struct Level {
+    let inode: Catalog.Inode
+    /// The top has none.
+    let name: ItemName?
+    let identity: OpenDirectory.Identity
+    var page: ArraySlice<DirectoryEntry> = []
+    var offset: Int64 = 0
+  }
+
+  let catalog: ContainerCatalog
+  let content: ContentFiles
+  /// Goes on with what an earlier run has copied: what is there stays.
+  let continues: Bool
+  private let top: OpenDirectory
   private(set) var result: RestoredSetAside
-  /// Of files that have several names.
-  private var linked: [InodeNumber: [UInt8]] = [:]
+  private var levels: [Level] = []
+  /// A damaged catalog can have a directory twice, or within itself.
+  private var entered: Set<InodeNumber> = []
+  /// The first name of files that have several.
+  private var linked: [InodeNumber: [ItemName]] = [:]
+  private var lists = ListBudget()
 
-  private static let mostListed = 10_000
-
-  init(catalog: ContainerCatalog, content: ContentFiles, to directory: String) {
+  init(
+    catalog: ContainerCatalog, content: ContentFiles, to directory: String, continues: Bool
+  ) throws(Errno) {
     self.catalog = catalog
     self.content = content
-    root = Array(directory.utf8)
+    self.continues = continues
+    top = try OpenDirectory(path: directory)
     result = RestoredSetAside(directory: PathBytes(directory))
   }
 
-  mutating func run() throws(Errno) { try copy(.root, to: root) }
-
-  private mutating func copy(_ directory: InodeNumber, to path: [UInt8]) throws(Errno) {
-    var after: Int64 = 0
-    while true {
-      let page = try catalog.readDirectory(directory, after: after, limit: 1000)
-      guard let last = page.last else { return }
-      after = last.offset
-      for entry in page { try copy(entry.inode, to: path + [0x2F] + entry.name.bytes) }
+  /// Throws when it cannot go on: the directory was taken away.
+  mutating func run() throws(Errno) {
+    var here = top
+    levels = [Level(inode: try catalog.inode(.root), name: nil, identity: top.identity)]
+    while let level = levels.last {
+      if let entry = nextEntry() {
+        if let below = copy(entry, in: here) {
+          levels.append(Level(inode: entry.inode, name: entry.name, identity: below.identity))
+          here = below
+        }
+        continue
+      }
+      levels.removeLast()
+      guard let name = level.name, let above = levels.last else { return }
+      if let next = try here.above(above.identity) {
+        here = next
+      } else {
+        here = try reach(levels.compactMap(\.name))
+      }
+      let directory = here
+      attempt(name) { export throws(RestoreObstacle) in
+        try export.copyAttributes(of: level.inode, to: name, in: directory)
+      }
     }
   }
 
-  private mutating func copy(_ inode: Catalog.Inode, to path: [UInt8]) throws(Errno) {
-    switch inode.kind {
-    case .directory:
-      try call(path) { mkdir($0, 0o700) }
-      try copy(inode.number, to: path)
-    case .symbolicLink:
-      let target = inode.target.map { CChar(bitPattern: $0) } + [0]
-      try call(path) { symlink(target, $0) }
-    case .file:
-      guard try copyFile(inode, to: path) else { return }
-    default:
+  private mutating func nextEntry() -> DirectoryEntry? {
+    let last = levels.count - 1
+    if levels[last].page.isEmpty {
+      do throws(Errno) {
+        levels[last].page =
+          try catalog.readDirectory(
+            levels[last].inode.number, after: levels[last].offset, limit: 256)[...]
+      } catch {
+        fail(nil, "the catalog does not tell its names: \(error)")
+        return nil
+      }
+    }
+    guard let entry = levels[last].page.popFirst() else { return nil }
+    levels[last].offset = entry.offset
+    return entry
+  }
+
+  /// From the top, a name at a time.
+  private func reach(_ names: [ItemName]) throws(Errno) -> OpenDirectory {
+    var result = top
+    for name in names { result = try result.directory(name) }
+    return result
+  }
+
+  /// Gives the directory, if it is one, for what is in it.
+  private mutating func copy(_ entry: DirectoryEntry, in here: OpenDirectory) -> OpenDirectory? {
+    let (inode, name) = (entry.inode, entry.name)
+    var below: OpenDirectory?
+    attempt(name) { export throws(RestoreObstacle) in
+      switch inode.kind {
+      case .directory: below = try export.makeDirectory(inode, name, in: here)
+      case .symbolicLink: try export.copyLink(inode, name, in: here)
+      case .file: try export.copyFile(inode, name, in: here)
       // A FIFO, socket or device: it holds nothing.
+      default: break
+      }
+    }
+    return below
+  }
+
+  private mutating func makeDirectory(
+    _ inode: Catalog.Inode, _ name: ItemName, in here: OpenDirectory
+  ) throws(RestoreObstacle) -> OpenDirectory {
+    guard entered.insert(inode.number).inserted else {
+      throw RestoreObstacle(text: "the catalog has this directory in another place too")
+    }
+    return try RestoreObstacle.doing("cannot be made") { () throws(Errno) in
+      if continues, let found = try here.status(name) {
+        guard found.st_mode & S_IFMT == S_IFDIR else { throw .fileExists }
+        // An earlier run may have set a mode that lets nobody write.
+        try? here.setMode(0o700, of: name)
+      } else {
+        try here.makeDirectory(name)
+      }
+      return try here.directory(name)
+    }
+  }
+
+  private mutating func copyLink(
+    _ inode: Catalog.Inode, _ name: ItemName, in here: OpenDirectory
+  ) throws(RestoreObstacle) {
+    if try keeps(name, in: here) != nil { return }
+    try RestoreObstacle.doing("cannot be made") { () throws(Errno) in
+      try here.makeLink(name, to: inode.target)
+    }
+    try copyAttributes(of: inode, to: name, in: here)
+  }
+
+  private mutating func copyFile(
+    _ inode: Catalog.Inode, _ name: ItemName, in here: OpenDirectory
+  ) throws(RestoreObstacle) {
+    if let there = try keeps(name, in: here) {
+      // Further names are given to what was restored, not to another file that has its name.
+      if inode.linkCount > 1, Self.isCopy(there, of: inode) { noteName(of: inode, name) }
       return
     }
-    try copyAttributes(of: inode, to: path)
-  }
-
-  /// False: nothing more is to be done for it.
-  private mutating func copyFile(_ inode: Catalog.Inode, to path: [UInt8]) throws(Errno) -> Bool {
-    if let first = linked[inode.number] {
-      let name = first.map { CChar(bitPattern: $0) } + [0]
-      try call(path) { link(name, $0) }
-      return false
+    if let first = linked[inode.number], let last = first.last,
+      let other = try? reach(first.dropLast()), (try? here.link(name, to: last, in: other)) != nil
+    {
+      return
     }
     guard inode.content == .local else {
-      if result.placeholders.count < Self.mostListed {
-        result.placeholders.append(PathBytes(Array(path.dropFirst(root.count + 1))))
+      if let path = lists.placeholder(path(of: name)) {
+        result.placeholders.append(path)
       } else {
         result.unlisted += 1
       }
-      return false
+      return
     }
-    var descriptor: Int32 = -1
-    try call(path) { name in
-      descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-      return descriptor
+    let problem = try FileExport(content: content, inode: inode).write(name, in: here) {
+      copy throws(RestoreObstacle) in
+      try copyAttributes(of: inode, to: copy, in: here)
     }
-    let target = OpenFile(owning: descriptor)
-    if inode.size > 0 {
-      let key = ContentKey(item: inode.item, generation: inode.generation)
-      try Self.copy(try content.open(key, writable: false), to: target, size: inode.size)
-    }
-    try target.synchronize()
     result.files += 1
     result.bytes &+= inode.size
-    if inode.linkCount > 1 { linked[inode.number] = path }
-    return true
+    if inode.linkCount > 1 { noteName(of: inode, name) }
+    if let problem { throw problem }
   }
 
-  /// Holes stay holes.
-  private static func copy(_ source: OpenFile, to target: OpenFile, size: UInt64) throws(Errno) {
-    try target.truncate(to: size)
-    var offset: UInt64 = 0
-    while offset < size, let start = try source.nextData(from: offset), start < size {
-      let end = min(try source.nextHole(from: start) ?? size, size)
-      offset = start
-      while offset < end {
-        let bytes = try source.read(count: Int(min(end - offset, 1 << 20)), at: offset)
-        guard !bytes.isEmpty else { return }
-        try target.write(bytes, at: offset)
-        offset += UInt64(bytes.count)
+  private mutating func noteName(of inode: Catalog.Inode, _ name: ItemName) {
+    if linked[inode.number] == nil {
+      linked[inode.number] = levels.compactMap(\.name) + [name]
+    }
+  }
+
+  /// What has the name already and stays; nil where nothing has it, or a first run will find out.
+  private mutating func keeps(_ name: ItemName, in here: OpenDirectory) throws(RestoreObstacle)
+    -> stat?
+  {
+    guard continues else { return nil }
+    let found = try RestoreObstacle.doing("cannot be looked at") { () throws(Errno) in
+      try here.status(name)
+    }
+    if found != nil { result.kept += 1 }
+    return found
+  }
+
+  private static func isCopy(_ there: stat, of inode: Catalog.Inode) -> Bool {
+    let modified = inode.modified.timespec
+    return there.st_mode & S_IFMT == S_IFREG && there.st_size == off_t(clamping: inode.size)
+      && there.st_mtim.tv_sec == modified.tv_sec && there.st_mtim.tv_nsec == modified.tv_nsec
+  }
+
+  private func copyAttributes(
+    of inode: Catalog.Inode, to name: ItemName, in here: OpenDirectory
+  ) throws(RestoreObstacle) {
+    try RestoreObstacle.doing("is there, but its attributes, mode or times are not") {
+      () throws(Errno) in
+      for attribute in try catalog.attributeNames(of: inode.number) {
+        let value = try catalog.attribute(attribute, of: inode.number)
+        // A file system without such attributes takes the files without them.
+        try? here.setAttribute(attribute, value, of: name)
       }
+      if inode.kind != .symbolicLink { try here.setMode(inode.mode & 0o777, of: name) }
+      try here.setTimes([inode.accessed, inode.modified].map(\.timespec), of: name)
     }
   }
 
-  private func copyAttributes(of inode: Catalog.Inode, to path: [UInt8]) throws(Errno) {
-    for name in try catalog.attributeNames(of: inode.number) {
-      let value = try catalog.attribute(name, of: inode.number)
-      // A file system without such attributes takes the files without them.
-      try? call(path) { linux_lsetxattr($0, name, value, value.count, 0) }
-    }
-    if inode.kind != .symbolicLink {
-      try call(path) { chmod($0, mode_t(inode.mode & 0o777)) }
-    }
-    let times = [inode.accessed, inode.modified].map(\.timespec)
-    try call(path) { utimensat(AT_FDCWD, $0, times, Int32(AT_SYMLINK_NOFOLLOW)) }
+  // MARK: What did not work
+
+  private mutating func attempt(
+    _ name: ItemName, _ body: (inout TreeExport) throws(RestoreObstacle) -> Void
+  ) {
+    do throws(RestoreObstacle) { try body(&self) } catch { fail(name, error.text) }
   }
 
-  private func call(_ path: [UInt8], _ body: (UnsafePointer<CChar>) -> Int32) throws(Errno) {
-    let name = path.map { CChar(bitPattern: $0) } + [0]
-    _ = try retrying { body(name) }
+  /// Nil: the directory where the walk is.
+  private mutating func fail(_ name: ItemName?, _ reason: String) {
+    result.failed += 1
+    if let failure = lists.failure(path(of: name), reason) { result.failures.append(failure) }
   }
-}
 
-extension Timestamp {
-  fileprivate var timespec: Glibc.timespec {
-    let second: Int64 = 1_000_000_000
-    let (quotient, remainder) = nanoseconds.quotientAndRemainder(dividingBy: second)
-    return remainder < 0
-      ? Glibc.timespec(tv_sec: Int(quotient - 1), tv_nsec: Int(remainder + second))
-      : Glibc.timespec(tv_sec: Int(quotient), tv_nsec: Int(remainder))
+  private func path(of name: ItemName?) -> [UInt8] {
+    let names = levels.compactMap(\.name) + [name].compactMap(\.self)
+    return names.isEmpty ? [0x2E] : Array(names.map(\.bytes).joined(separator: [0x2F]))
   }
 }

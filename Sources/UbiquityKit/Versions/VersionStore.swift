@@ -34,9 +34,10 @@ struct VersionFacts: Sendable {
     guard let now = listed.first(where: \.isCurrent), now.id != currentThen else { return }
     let own = try ItemCalls.call(
       Methods.AccountStatus.self, Nothing(), .reading, at: document
-    ).device
-    // A version that was saved here since is this device's own.
-    guard now.device != own else { return }
+    ).deviceIdentifier
+    // A version that was saved here since is this device's own. Names do not tell: two devices may have
+    // the same one.
+    guard now.deviceIdentifier != own else { return }
     throw UbiquityErrors.cocoa(
       .fileLocking,
       "\(document.lastPathComponent) has another current version now, saved by \(now.device); "

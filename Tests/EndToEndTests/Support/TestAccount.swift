@@ -47,12 +47,12 @@ final class TestAccount: Sendable {
     names.withLock { if !$0.contains(device) { $0.append(device) } }
   }
 
-  /// Signs a device in and mounts the container there.
-  func device(_ name: String, mountOptions: String? = nil) async throws {
+  /// Signs a device in and mounts the container there. `called`: what others see it as.
+  func device(_ name: String, called: String? = nil, mountOptions: String? = nil) async throws {
     know(name)
     try await script(
       """
-      on \(name) account sign-in --device-name \(name)
+      on \(name) account sign-in --device-name \(called ?? name)
       mkdir "$ROOT/mount-\(name)"
       on \(name) mount "$CONTAINER" "$ROOT/mount-\(name)" \(mountOptions.map { "-o " + $0 } ?? "")
       """)
