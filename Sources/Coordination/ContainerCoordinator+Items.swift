@@ -40,6 +40,13 @@ extension ContainerCoordinator {
     evicted([(inode.number, key)])
   }
 
+  /// Whether somebody whom no table has may write to the file: a mapping that a daemon before this
+  /// one has left behind.
+  func hasUnseenWriter(_ inode: Catalog.Inode) -> Bool {
+    guard inode.content == .local, let key = inode.contentKey else { return false }
+    return (try? content.hasWriter(key)) ?? true
+  }
+
   func evictFiles(_ numbers: [InodeNumber], isNow: Bool = false) throws(Errno) {
     evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }), isNow: isNow)
   }
@@ -67,9 +74,9 @@ extension ContainerCoordinator {
     }
     for file in files {
       let isDirty = try catalog.dirtyStamp(file.item) != nil
-      guard !isDirty, file.version != nil, !isOpen(file.number), !isPinned(file) else {
-        throw Errno.resourceBusy
-      }
+      guard !isDirty, file.version != nil, !isOpen(file.number), !isPinned(file),
+        !hasUnseenWriter(file)
+      else { throw Errno.resourceBusy }
     }
     try evictFiles(files.filter { $0.content == .local }.map(\.number), isNow: isNow)
   }

@@ -107,10 +107,7 @@ extension ContainerCoordinator {
       guard !isOpen(number), !isClaimed(number, by: claimant),
         let inode = try? catalog.inode(number), !keeping(of: inode).isKept
       else { return false }
-      // A mapping that a daemon before this one has left behind is in no table.
-      guard inode.content == .local else { return true }
-      let key = ContentKey(item: inode.item, generation: inode.generation)
-      return !((try? content.hasWriter(key)) ?? true)
+      return !hasUnseenWriter(inode)
     }
     guard let files = try? catalog.evict(free, isOpen: { self.isOpen($0) }), !files.isEmpty else {
       return []

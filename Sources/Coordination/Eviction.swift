@@ -146,6 +146,7 @@ package struct Eviction: Sendable {
     let free = files.filter { number in
       guard let inode = try? coordinator.catalog.inode(number) else { return false }
       return !coordinator.isPinned(inode) && !coordinator.isClaimed(number, by: claimant)
+        && !coordinator.hasUnseenWriter(inode)
     }
     if !free.isEmpty {
       try coordinator.requireConfirmedStore()

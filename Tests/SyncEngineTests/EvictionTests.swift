@@ -1,6 +1,7 @@
 import Backend
 import Catalog
 import Coordination
+import Model
 import Platform
 import RemoteStore
 import SystemPackage
@@ -76,6 +77,19 @@ import Testing
       #expect(try local(device) == 0)
       // The first is before the walk.
       #expect(confirmer.looks == 1 + (Self.count + 3) / 4)
+    }
+  }
+
+  @Test("a directory is evicted without the files to which somebody unseen may write")
+  func unseenWriter() async throws {
+    try await withFiles(ShortGrants()) { device, directory in
+      let file = try #require(try device.find("Documents/d/0"))
+      let key = ContentKey(item: file.item, generation: file.generation)
+      let writer = try device.content.open(key, writable: true)
+      try await device.coordinator.evictAfterLook(directory.number)
+      #expect(try local(device) == 1)
+      #expect(try device.find("Documents/d/0")?.content == .local)
+      withExtendedLifetime(writer) {}
     }
   }
 
