@@ -133,6 +133,7 @@ extension ContainerCatalog {
       if case .commit = need {
         let hasActions = engine.withLock { !$0.afterDurable.isEmpty || !$0.afterNextSync.isEmpty }
         try commit(durable: hasActions)
+        try foldLong()
       } else if case .flush = need {
         if flusher.isBusy(engine.withLock { $0.journal.sequence }) { return schedule(.flush) }
         try flush(isQuiet: true)
@@ -217,5 +218,24 @@ extension ContainerCatalog {
     try log.synchronizeData()
     engine.withLock { $0.journal.isCovered(upTo: covered) }
     if isLong { try connection.locked { try connection.checkpoint(whole: false) } }
+  }
+
+  /// Folds the write-ahead log when it is long though no flush did: what the sync engine writes goes past
+  /// memory. Each page that is read is looked for in all of the log first.
+  private func foldLong() throws {
+    let (log, isLong) = engine.withLock { engine in
+      (engine.log, engine.withConnection { engine.connection.logPages > Flusher.longestLog })
+    }
+    guard isLong else { return }
+    // Most of the waiting for the disk, while nobody waits for this.
+    try log.synchronizeData()
+    // Within a transaction nothing is folded, so none may begin before the lock is given back.
+    let connection = try engine.withLock { engine in
+      try engine.commitDatabase()
+      engine.connection.lock()
+      return engine.connection
+    }
+    defer { connection.unlock() }
+    try connection.checkpoint(whole: false)
   }
 }

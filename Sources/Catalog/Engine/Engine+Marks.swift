@@ -23,7 +23,7 @@ extension Engine {
     touched?.insert(item)
     note(.stamp(item, slot: pending.stamps[item]))
     pending.stamps[item] = .set(stamp ?? nextNumber())
-    hasNews = true
+    noteNews(item)
   }
 
   func clearStamp(_ item: ItemID) throws {
@@ -42,6 +42,12 @@ extension Engine {
     touched?.insert(item)
     note(.stamp(item, slot: pending.stamps[item]))
     pending.stamps[item] = .retired(nextNumber())
+    noteNews(item)
+  }
+
+  private func noteNews(_ item: ItemID) {
     hasNews = true
+    guard let count = marked?.count else { return }
+    if count < Self.markedLimit { marked?.insert(item) } else { marked = nil }
   }
 }

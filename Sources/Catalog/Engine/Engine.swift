@@ -76,6 +76,9 @@ final class Engine {
   var observer: (@Sendable () -> Void)?
   /// Items whose mark changed while `differences` reads; nil when nobody does.
   var touched: Set<ItemID>?
+  /// Items that were marked since somebody last asked; nil while nobody does, or after too many.
+  var marked: Set<ItemID>?
+  static let markedLimit = 2_000
   /// Set while the folded state is read page by page.
   var tracking: FoldTracking?
   /// What the items of the snapshot that is being staged take of the allotment.

@@ -134,8 +134,9 @@ enum Schema {
   ]
 }
 
-/// Every statement that runs often, prepared once.
-struct Queries {
+/// Every statement that runs often, prepared once. A class: they are many, and to hand them on would be to
+/// count a reference to each.
+final class Queries {
   static let inodeColumns = """
     i.ino, i.item, i.kind, i.mode, i.uid, i.gid, i.rdev, i.nlink, i.size, i.atime, i.mtime, \
     i.ctime, i.btime, i.target, i.flags, i.content, i.generation, i.version, i.detached, i.blocks
@@ -262,7 +263,7 @@ struct Queries {
     SELECT i.item FROM dirty d JOIN inode i ON i.item = d.item AND i.detached = 0 \
     JOIN remote r ON r.item = d.item AND r.same = 1 \
     WHERE i.kind = 1 AND i.content = 0 AND i.version IS NULL \
-    ORDER BY i.ctime < ?, i.size, i.item
+    ORDER BY i.ctime < ?, i.size, i.item LIMIT ? OFFSET ?
     """)
   let stampCount = Query("SELECT COUNT(*) FROM dirty")
 

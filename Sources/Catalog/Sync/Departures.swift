@@ -56,13 +56,32 @@ extension ContainerCatalog {
     try changeLazily { try $0.changedItems(after: start, limit: limit) }
   }
 
-  /// Files that the log has, whose content was changed here: those changed since `time` first, then
-  /// the small ones.
-  package func unsentFiles(changedSince time: Timestamp) throws(Errno) -> [ItemID] {
+  /// About `limit` files that the log has, whose content was changed here: those changed since `time`
+  /// first, then the small ones; `after` so many of them.
+  package func unsentFiles(
+    changedSince time: Timestamp, limit: Int, after passed: Int
+  ) throws(Errno) -> [ItemID] {
     try changeLazily { engine in
       try engine.database { db in
-        try engine.queries.unsentFiles.all(db, time.nanoseconds) { try $0.identifier(0) }
+        try engine.queries.unsentFiles.all(
+          db, time.nanoseconds, Int64(limit), Int64(passed)
+        ) {
+          try $0.identifier(0)
+        }
       }
+    }
+  }
+
+  /// From here on `newlyMarked` tells what is marked; it costs memory until `endMarkWatch`.
+  package func beginMarkWatch() { engine.withLock { $0.marked = [] } }
+
+  package func endMarkWatch() { engine.withLock { $0.marked = nil } }
+
+  /// The items that were marked since the watch began, or since the last call. Nil: too many to tell.
+  package func newlyMarked() -> Set<ItemID>? {
+    engine.withLock { engine in
+      defer { engine.marked = [] }
+      return engine.marked
     }
   }
 }

@@ -23,7 +23,7 @@ final class ChangeEcho: Sendable {
   private static let queueLimit = 100
   private static let attempts = 4
   /// In nanoseconds; so that single batches find the watches as they are.
-  private static let watchesDebt: UInt64 = 5_000_000_000
+  private static let watchesDebt: UInt64 = 1_000_000_000
 
   private struct State {
     var waiting = 0

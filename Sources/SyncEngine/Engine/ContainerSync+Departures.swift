@@ -1,10 +1,10 @@
 internal import Catalog
 internal import Coordination
 internal import Logging
-package import Model
+internal import Model
 internal import Platform
 internal import RemoteStore
-package import SystemPackage
+internal import SystemPackage
 
 /// Very many items that were made or changed here: planned and sent part by part, since the three trees
 /// of all of them at once take more memory than everything else.
@@ -14,6 +14,11 @@ package import SystemPackage
 extension ContainerSync {
   /// A part whose content does not all go, since programs write to it, is left after so many rounds.
   private static let rounds = 8
+
+  /// So many parts are sent between two looks at all there is: to look after each would take longer than
+  /// to send them. Where something is to be looked for, it is done after a piece of them.
+  private static let parts = 20
+  private static let piece = 5
 
   /// How long a part waits for its small files. Commits of many at once are cheaper.
   private static let longWait = Duration.seconds(2)
@@ -36,6 +41,8 @@ extension ContainerSync {
       try !local({ () throws(Errno) in try catalog.hasRemovals() })
     else { return .nothing }
     let part = settings.manyItems.departurePart
+    catalog.beginMarkWatch()
+    defer { catalog.endMarkWatch() }
     var hasMoved = false
     // All names before any content.
     var start: InodeNumber? = InodeNumber(0)
@@ -44,29 +51,99 @@ extension ContainerSync {
         try catalog.changedItems(after: from, limit: part)
       }
       start = next
-      switch try await sendPart(items, to: remote, withContent: false) {
+      var names = items
+      switch try await sendPart(&names, to: remote, withContent: false) {
       case .overtaken: return .moved
       case .moved: hasMoved = true
       case .uploading, .nothing: break
       }
     }
-    let files = try local { () throws(Errno) in
-      try catalog.unsentFiles(changedSince: UploadOrder.recent(at: catalog.now))
-    }
     // After a part of which some went, what was changed meanwhile comes first.
-    var hasSent = false
-    for first in stride(from: 0, to: files.count, by: part) where !hasSent {
-      let some = Array(files[first..<min(first + part, files.count)])
-      for _ in 0..<Self.rounds {
-        let outcome = try await sendPart(some, to: remote, withContent: true)
-        if outcome == .overtaken { return .moved }
-        if outcome == .uploading { return hasMoved || hasSent ? .moved : .uploading }
-        guard outcome == .moved else { break }
-        hasSent = true
+    switch try await sendFiles(to: remote) {
+    case .nothing where !hasMoved: return uploads.isBusy ? .uploading : .nothing
+    case .uploading where !hasMoved: return .uploading
+    case .nothing, .moved, .uploading, .overtaken: return .moved
+    }
+  }
+
+  /// Sends contents of files whose names the log has, until so much went that all there is to send is
+  /// to be looked at again.
+  private func sendFiles(to remote: RemoteContainer) async throws(CycleFailure) -> Outcome {
+    let catalog = coordinator.catalog
+    let part = settings.manyItems.departurePart
+    let limit = Self.parts * part
+    var latest: Set<ItemID> = []
+    var passed = 0
+    while true {
+      let start = passed
+      let files = try local { () throws(Errno) in
+        try catalog.unsentFiles(
+          changedSince: UploadOrder.recent(at: catalog.now), limit: limit, after: start)
+      }
+      var (hasSent, isStale) = (false, false)
+      for first in stride(from: 0, to: files.count, by: part) {
+        let last = min(first + part, files.count)
+        switch try await sendContents(of: Array(files[first..<last]), to: remote) {
+        case .overtaken: return .overtaken
+        case .uploading: return hasSent ? .moved : .uploading
+        case .moved: hasSent = true
+        case .nothing: break
+        }
+        guard hasSent else { continue }
+        switch try await sendLatest(&latest, to: remote) {
+        case .overtaken: return .overtaken
+        case .nothing: isStale = true
+        case .uploading, .moved: break
+        }
+        if isStale, last >= min(Self.piece * part, files.count / 2) { return .moved }
+      }
+      if hasSent { return .moved }
+      guard files.count == limit else { return .nothing }
+      // None of these can go now.
+      passed += files.count
+    }
+  }
+
+  /// Sends some files whose names the log has, round by round, as long as any of them goes.
+  private func sendContents(
+    of files: [ItemID], to remote: RemoteContainer
+  ) async throws(CycleFailure) -> Outcome {
+    var left = files
+    var result = Outcome.nothing
+    for _ in 0..<Self.rounds where !left.isEmpty {
+      switch try await sendPart(&left, to: remote, withContent: true) {
+      case .overtaken: return .overtaken
+      case .uploading: return .uploading
+      case .nothing: return result
+      case .moved: result = .moved
       }
     }
-    if hasMoved || hasSent { return .moved }
-    return uploads.isBusy ? .uploading : .nothing
+    return result
+  }
+
+  /// Sends what programs changed since the last call, and what of that has not gone yet. Nothing: all
+  /// there is has to be looked at for that.
+  private func sendLatest(
+    _ latest: inout Set<ItemID>, to remote: RemoteContainer
+  ) async throws(CycleFailure) -> Outcome {
+    let catalog = coordinator.catalog
+    guard let marked = catalog.newlyMarked() else { return .nothing }
+    let known = latest.union(marked)
+    latest = []
+    for item in known where try local({ () throws(Errno) in try catalog.dirtyStamp(item) }) != nil {
+      // What is new may stand for what is gone, and goes with it.
+      guard try local({ () throws(Errno) in try catalog.local(item) }) != nil else {
+        return .nothing
+      }
+      latest.insert(item)
+    }
+    guard !latest.isEmpty else { return .moved }
+    guard latest.count <= settings.manyItems.departurePart else {
+      latest = []
+      return .nothing
+    }
+    let outcome = try await sendContents(of: Array(latest), to: remote)
+    return outcome == .nothing ? .moved : outcome
   }
 
   private enum Outcome {
@@ -77,15 +154,22 @@ extension ContainerSync {
     case overtaken
   }
 
+  /// `items` are those that may be left to be sent afterwards.
   private func sendPart(
-    _ items: [ItemID], to remote: RemoteContainer, withContent: Bool
+    _ items: inout [ItemID], to remote: RemoteContainer, withContent: Bool
   ) async throws(CycleFailure) -> Outcome {
     guard !Task.isCancelled else { throw .cancelled }
     // Somebody may have claimed something since: all that is left is planned with regard to that.
     guard !coordinator.claims.concerns(coordinator.container) else { return .nothing }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    let part = items
+    // The log tells the version of what was announced, when its content goes.
+    defer {
+      if !withContent { for id in part where staged[id]?.manifest == nil { staged[id] = nil } }
+    }
+    let gathered = try local { () throws(Errno) in try gather(part) }
+    items.removeAll { gathered.items[$0] == nil }
     let plan = try local { () throws(Errno) -> Plan? in
-      let gathered = try gather(items)
       var trees = gathered.items
       try holdBeyondQuota(&trees, gathered.changes, isPart: true)
       var independence = Independence(
@@ -111,6 +195,7 @@ extension ContainerSync {
     }
     if !plan.upserts.isEmpty || !plan.versions.isEmpty {
       guard try await commit(plan, to: remote, after: position) else { return .overtaken }
+      items.removeAll { plan.versions[$0] != nil }
       outcome = .moved
     }
     if withContent, !plan.uploads.isEmpty {
@@ -122,79 +207,5 @@ extension ContainerSync {
     }
     await Task.yield()
     return outcome
-  }
-}
-
-/// Which of the items that were looked at can be planned without those that were not: those that are here,
-/// that nobody changed elsewhere, and that are in no package; whose directories are in the log or go
-/// there with them; and whose names nothing in the log has. Of a directory that was moved the plan has
-/// to see where all others are.
-package struct Independence<View: TreeView> {
-  private let view: View
-  private let items: [ItemID: ItemTrees]
-  private var finder: PackageFinder<View>
-  private var answers: [ItemID: Bool] = [:]
-
-  package init(view: View, types: PackageTypes, items: [ItemID: ItemTrees]) {
-    self.view = view
-    self.items = items
-    finder = PackageFinder(view: view, types: types, items: items)
-  }
-
-  /// Directories are decided on before what is in them, without recursion: trees may be deep.
-  package mutating func isIndependent(_ id: ItemID) throws(Errno) -> Bool {
-    var pending = [id]
-    var begun: Set<ItemID> = []
-    while let next = pending.last {
-      if answers[next] == nil, begun.insert(next).inserted {
-        let above = items[next]?.local?.record.links.map(\.parent) ?? []
-        pending += above.filter { items[$0] != nil && answers[$0] == nil && !begun.contains($0) }
-        // Its directories come first; this one comes again after them.
-        if pending.last != next { continue }
-      }
-      pending.removeLast()
-      if answers[next] == nil { answers[next] = try decide(next) }
-    }
-    return answers[id] ?? false
-  }
-
-  private mutating func decide(_ id: ItemID) throws(Errno) -> Bool {
-    guard let trees = items[id], let local = trees.local, trees.base == trees.remote else {
-      return false
-    }
-    let known = trees.remote?.links ?? []
-    if local.record.kind == .directory, let remote = trees.remote {
-      guard remote.links.map(\.parent) == local.record.links.map(\.parent) else { return false }
-    }
-    guard try finder.roots(of: local.record, .local).isEmpty,
-      try finder.rootsAcross(local.record, .local).isEmpty
-    else { return false }
-    if let remote = trees.remote {
-      guard try finder.roots(of: remote, .remote).isEmpty,
-        try finder.rootsAcross(remote, .remote).isEmpty
-      else { return false }
-    }
-    for link in local.record.links {
-      guard try holds(link.parent) else { return false }
-      if !known.contains(link),
-        try view.remoteChild(of: link.parent, named: link.name) != nil
-      {
-        return false
-      }
-    }
-    return true
-  }
-
-  /// Whether a directory is, or is about to be, in the log and here.
-  private mutating func holds(_ directory: ItemID) throws(Errno) -> Bool {
-    if directory == .root { return true }
-    if let answer = answers[directory] { return answer }
-    // It is being decided on itself: a directory within itself.
-    if items[directory] != nil { return false }
-    let here = try view.localRecord(directory)
-    let there = try view.remoteRecord(directory)
-    let answer = here?.kind == .directory && there?.kind == .directory
-    answers[directory] = answer
-    return answer
   }
 }
