@@ -193,7 +193,14 @@ extension World {
             }
           }
         }
-        for id in segment.changes.removals { tree[id] = nil }
+        for id in segment.changes.removals {
+          let record = tree.removeValue(forKey: id)
+          // Nobody sent its content, so no version of its package and no trash has it, with what it
+          // had besides. Who wrote it brings it back as it is there.
+          if let content = record?.content, content.manifest == nil {
+            account.ledger.removeAttributes(of: id)
+          }
+        }
       }
       position = last.position
     }

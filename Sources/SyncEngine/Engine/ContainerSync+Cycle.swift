@@ -258,21 +258,20 @@ extension ContainerSync {
     if let known = staged[item.inode.item], known.isStill(item.inode) {
       return EditedContent(known)
     }
-    let next = VersionID.random()
     let announced =
       try keptContent(item)
       ?? StagedContent(
-        version: announcedVersion(item.inode, remote) ?? next, inode: item.inode,
+        version: announcedVersion(item.inode, remote) ?? .random(), inode: item.inode,
         manifest: item.inode.size == 0 ? .empty : nil)
     staged[item.inode.item] = announced
     return EditedContent(announced)
   }
 
   /// The version by which the log has the name of this content already. Nobody has any bytes of it, so
-  /// it need not be announced again by another.
+  /// it need not be announced again by another. After a recovery somebody may have them.
   private func announcedVersion(_ inode: Catalog.Inode, _ remote: ItemRecord?) -> VersionID? {
-    guard let content = remote?.content, content.manifest == nil, content.device == device,
-      content.size == inode.size, content.modified == inode.modified
+    guard isRecovered != true, let content = remote?.content, content.manifest == nil,
+      content.device == device, content.size == inode.size, content.modified == inode.modified
     else { return nil }
     return content.id
   }

@@ -119,7 +119,7 @@ struct Merge {
     let contents = ([removed.content].compactMap(\.self) + removed.conflicts).filter {
       $0.manifest != nil && $0.size == size
     }
-    guard !contents.isEmpty, size > 0 else { return false }
+    guard !contents.isEmpty else { return false }
     return edited.manifest.map { manifest in contents.contains { $0.manifest == manifest } }
   }
 
