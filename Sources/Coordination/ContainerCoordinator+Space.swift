@@ -88,13 +88,24 @@ extension ContainerCoordinator {
 
   /// Blocks for at most so long; false: nothing may be given back now.
   package func waitForConfirmedStore(milliseconds: Int) -> Bool {
-    let isAnswered = Gate()
-    let isSound = Lock(false)
-    confirmStore { refusal in
-      isSound.withLock { $0 = refusal == nil }
-      isAnswered.open()
+    let start = monotonicNanoseconds()
+    for _ in 0..<Self.confirmations {
+      let passed = Int(clamping: (monotonicNanoseconds() - start) / 1_000_000)
+      guard passed < milliseconds else { return false }
+      let isAnswered = Gate()
+      let isSound = Lock(false)
+      confirmStore { refusal in
+        isSound.withLock { $0 = refusal == nil }
+        isAnswered.open()
+      }
+      guard isAnswered.wait(milliseconds: milliseconds - passed), isSound.withLock({ $0 }) else {
+        return false
+      }
+      guard let refusal = storeConfirmer?.evictionRefusal else { return true }
+      // A slow look may be too old before it is of use.
+      guard refusal == .resourceTemporarilyUnavailable else { return false }
     }
-    return isAnswered.wait(milliseconds: milliseconds) && isSound.withLock { $0 }
+    return false
   }
 
   /// Evicts those of the files that can be, durably, and unlinks their bytes. Gives which.

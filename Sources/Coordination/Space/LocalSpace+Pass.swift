@@ -57,7 +57,7 @@ extension LocalSpace {
   private static let asksInPass = 4
   private static let answerLimit = 2000
   /// The store is asked whether it is sound before each batch, for so long, in milliseconds.
-  private static let confirmationLimit = 5000
+  private static let confirmationLimit = 15_000
   /// Evicted with one wait for the disk.
   private static let batch = 256
 
