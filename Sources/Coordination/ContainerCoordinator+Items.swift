@@ -18,14 +18,16 @@ extension ContainerCoordinator {
     try eviction.run()
   }
 
-  func evictFile(_ inode: Catalog.Inode, by claimant: ClaimantID?) throws(Errno) {
+  func evictFile(
+    _ inode: Catalog.Inode, since: UInt64, by claimant: ClaimantID?
+  ) throws(Errno) {
     guard !inode.isExcluded else { throw Errno.notPermitted }
     guard inode.kind == .file else { throw Errno.invalidArgument }
     // Local refusals come before the store is asked.
     guard !isClaimed(inode.number, by: claimant), !isPinned(inode), !isOpen(inode.number),
       try catalog.dirtyStamp(inode.item) == nil
     else { throw Errno.resourceBusy }
-    if inode.content != .remote { try requireConfirmedStore() }
+    if inode.content != .remote { try requireConfirmedStore(since: since) }
     try evictFile(inode)
   }
 

@@ -94,14 +94,14 @@ extension ContainerCoordinator {
       guard passed < milliseconds else { return false }
       let isAnswered = Gate()
       let isSound = Lock(false)
-      confirmStore { refusal in
+      confirmStore(since: start) { refusal in
         isSound.withLock { $0 = refusal == nil }
         isAnswered.open()
       }
       guard isAnswered.wait(milliseconds: milliseconds - passed), isSound.withLock({ $0 }) else {
         return false
       }
-      guard let refusal = storeConfirmer?.evictionRefusal else { return true }
+      guard let refusal = storeConfirmer?.evictionRefusal(since: start) else { return true }
       // A slow look may be too old before it is of use.
       guard refusal == .resourceTemporarilyUnavailable else { return false }
     }
@@ -113,7 +113,7 @@ extension ContainerCoordinator {
   /// It is an eviction like any other: nothing that is open, changed, not sent, pinned or claimed goes.
   /// `claimant` has claimed them for evicting where somebody presents one.
   func giveBack(_ numbers: [InodeNumber], by claimant: ClaimantID? = nil) -> [InodeNumber] {
-    guard storeConfirmer?.evictionRefusal == nil else { return [] }
+    guard storeConfirmer?.evictionRefusal(since: 0) == nil else { return [] }
     let free = numbers.filter { number in
       guard !isOpen(number), !isClaimed(number, by: claimant),
         let inode = try? catalog.inode(number), !keeping(of: inode).isKept
@@ -129,7 +129,7 @@ extension ContainerCoordinator {
 
   /// A package is one document: all of it goes, or nothing.
   func giveBackPackage(_ number: InodeNumber, by claimant: ClaimantID? = nil) -> Bool {
-    guard storeConfirmer?.evictionRefusal == nil, !isClaimed(number, by: claimant) else {
+    guard storeConfirmer?.evictionRefusal(since: 0) == nil, !isClaimed(number, by: claimant) else {
       return false
     }
     do throws(Errno) {

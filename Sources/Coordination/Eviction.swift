@@ -1,6 +1,7 @@
 package import Catalog
 internal import ContentStore
 internal import Model
+internal import Platform
 package import SystemPackage
 
 /// One eviction, which goes on where it was when the store was looked at again.
@@ -14,6 +15,8 @@ package struct Eviction: Sendable {
   private let claimant: ClaimantID?
   /// Evicted with one look at the store and one wait for the disk.
   private let batchSize: Int
+  /// When it was asked for: no look at the store from before counts.
+  package let since: UInt64
 
   private var hasBegun = false
   /// The directory that is being walked, from where on, and those that come after it.
@@ -34,6 +37,7 @@ package struct Eviction: Sendable {
     self.number = number
     self.claimant = claimant
     self.batchSize = batchSize
+    since = monotonicNanoseconds()
   }
 
   /// Evicts as much as one look at the store allows. Throws as `ContainerCoordinator.evict` says.
@@ -66,7 +70,7 @@ package struct Eviction: Sendable {
       do throws(Errno) {
         return try run()
       } catch .resourceTemporarilyUnavailable {
-        if let refusal = await coordinator.storeRefusal() { throw refusal }
+        if let refusal = await coordinator.storeRefusal(since: since) { throw refusal }
       }
     }
   }
@@ -78,7 +82,7 @@ package struct Eviction: Sendable {
       try eviction.run()
     } catch .resourceTemporarilyUnavailable {
       let next = eviction
-      return coordinator.confirmStore { refusal in
+      return coordinator.confirmStore(since: since) { refusal in
         if let refusal { completion(refusal) } else { next.start(completion) }
       }
     } catch {
@@ -93,9 +97,9 @@ package struct Eviction: Sendable {
     if !hasBegun {
       let inode = try coordinator.catalog.inode(number)
       guard inode.kind == .directory, !inode.isExcluded else {
-        return try coordinator.evictFile(inode, by: claimant)
+        return try coordinator.evictFile(inode, since: since, by: claimant)
       }
-      try coordinator.requireConfirmedStore()
+      try coordinator.requireConfirmedStore(since: since)
       if try coordinator.isPackage(inode) {
         guard !coordinator.isClaimed(number, by: claimant) else { throw Errno.resourceBusy }
         return try coordinator.evictPackage(number)
@@ -149,7 +153,7 @@ package struct Eviction: Sendable {
         && !coordinator.hasUnseenWriter(inode)
     }
     if !free.isEmpty {
-      try coordinator.requireConfirmedStore()
+      try coordinator.requireConfirmedStore(since: since)
       try coordinator.evictFiles(free)
       vainLooks = 0
     }

@@ -7,11 +7,14 @@ package import SystemPackage
 package protocol StoreConfirming: Sendable {
   /// Why nothing may be evicted now; nil: the store was looked at a moment ago and is sound. EAGAIN
   /// means that `confirmStore` has to be called first.
-  var evictionRefusal: Errno? { get }
+  ///
+  /// `since`: the look must have begun after this, in monotonic nanoseconds. What somebody asked for is
+  /// not decided by a look from before.
+  func evictionRefusal(since: UInt64) -> Errno?
 
   /// Looks at the store. Returns without waiting. `completion` is called exactly once, on any
   /// thread, with no lock held: nil, or why nothing may be evicted.
-  func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void)
+  func confirmStore(since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void)
 }
 
 extension ContainerCoordinator {
@@ -21,19 +24,23 @@ extension ContainerCoordinator {
 
   /// EAGAIN: call `confirmStore`, then evict again. EBUSY: the store is not what this device knows,
   /// so content here may be the only copy. ENETDOWN: the store cannot be asked.
-  func requireConfirmedStore() throws(Errno) {
-    if let refusal = storeConfirmer?.evictionRefusal { throw refusal }
+  func requireConfirmedStore(since: UInt64) throws(Errno) {
+    if let refusal = storeConfirmer?.evictionRefusal(since: since) { throw refusal }
   }
 
   /// Never waits. Nil: content may be evicted for a moment from now on.
-  package func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void) {
+  package func confirmStore(
+    since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void
+  ) {
     guard let confirmer = storeConfirmer else { return completion(nil) }
-    confirmer.confirmStore(completion)
+    confirmer.confirmStore(since: since, completion)
   }
 
   /// `confirmStore` for a task.
-  package func storeRefusal() async -> Errno? {
-    await withCheckedContinuation { done in confirmStore { done.resume(returning: $0) } }
+  package func storeRefusal(since: UInt64) async -> Errno? {
+    await withCheckedContinuation { done in
+      confirmStore(since: since) { done.resume(returning: $0) }
+    }
   }
 
   /// `evict`, with as many looks at the store as it needs; for a task.

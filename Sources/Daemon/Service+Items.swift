@@ -111,9 +111,10 @@ extension DaemonService {
   ) throws(Errno) {
     let coordinator = item.session.coordinator
     var eviction = Eviction(item.inode.number, of: coordinator, by: claimant)
+    let since = eviction.since
     try eviction.finish { () throws(Errno) in
       do throws(ControlError) {
-        return try connection.wait { await coordinator.storeRefusal() }
+        return try connection.wait { await coordinator.storeRefusal(since: since) }
       } catch {
         throw .interrupted
       }

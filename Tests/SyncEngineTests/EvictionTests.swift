@@ -26,14 +26,16 @@ import Testing
 
     var looks: Int { state.withLock { $0.looks } }
 
-    var evictionRefusal: Errno? {
+    func evictionRefusal(since: UInt64) -> Errno? {
       state.withLock { state in
         defer { state.isGranted = false }
         return state.isGranted ? nil : .resourceTemporarilyUnavailable
       }
     }
 
-    func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void) {
+    func confirmStore(
+      since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void
+    ) {
       let look = state.withLock { state in
         state.looks += 1
         state.isGranted = true

@@ -43,10 +43,14 @@ import Testing
   private struct SlowLooks: StoreConfirming {
     let inner: ContainerSync
 
-    var evictionRefusal: Errno? { inner.evictionRefusal }
+    func evictionRefusal(since: UInt64) -> Errno? { inner.evictionRefusal(since: since) }
 
-    func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void) {
-      DispatchQueue.global().asyncAfter(deadline: .now() + 2.3) { inner.confirmStore(completion) }
+    func confirmStore(
+      since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void
+    ) {
+      DispatchQueue.global().asyncAfter(deadline: .now() + 2.3) {
+        inner.confirmStore(since: since, completion)
+      }
     }
   }
 

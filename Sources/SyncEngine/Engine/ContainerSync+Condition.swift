@@ -91,16 +91,18 @@ extension ContainerSync {
 }
 
 extension ContainerSync: StoreConfirming {
-  package nonisolated var evictionRefusal: Errno? {
+  package nonisolated func evictionRefusal(since: UInt64) -> Errno? {
     if PlantedMistake.evictsUnchecked.isPlanted { return nil }
     if PlantedMistake.evictsDeleted.isPlanted, link.isEnded { return nil }
     if !condition.isNormal { return .resourceBusy }
     if link.obstacle != nil { return .networkDown }
-    return health.mayEvict ? nil : .resourceTemporarilyUnavailable
+    return health.mayEvict(since: since) ? nil : .resourceTemporarilyUnavailable
   }
 
-  package nonisolated func confirmStore(_ completion: @escaping @Sendable (Errno?) -> Void) {
-    let refusal = evictionRefusal
+  package nonisolated func confirmStore(
+    since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void
+  ) {
+    let refusal = evictionRefusal(since: since)
     guard refusal == .resourceTemporarilyUnavailable else { return completion(refusal) }
     let isFirst = health.join { isSound in
       let refusal = self.condition.isNormal ? Errno.networkDown : Errno.resourceBusy
@@ -112,7 +114,8 @@ extension ContainerSync: StoreConfirming {
 
   /// One list request and one for the head, and at times a list of the packs; beside cycles, of
   /// which one may take long.
-  private nonisolated func isStoreSound() async -> Bool {
+  /// `isListed`: the list was read just now.
+  private nonisolated func isStoreSound(isListed: Bool = false) async -> Bool {
     let started = monotonicNanoseconds()
     do {
       let remote = try await link.container()
@@ -120,10 +123,10 @@ extension ContainerSync: StoreConfirming {
       guard position.sequence > 0 else { return false }
       _ = try await remote.segments(after: position, readsHead: true)
       health.confirm(position, at: started)
-      guard !health.hasInventory else { return health.grantEvictions(at: started) }
+      if isListed || health.hasInventory { return health.grantEvictions(at: started) }
       try await takeInventory(remote)
       // That may have taken long.
-      return await isStoreSound()
+      return await isStoreSound(isListed: true)
     } catch let error as RemoteError {
       switch error {
       case .rolledBack(let object): await suspect(object)

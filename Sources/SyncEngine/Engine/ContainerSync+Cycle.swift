@@ -17,6 +17,7 @@ extension ContainerSync {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
       reserved = []
       (deniedRoom, deniedFiles) = ([], [:])
+      hasListedPacks = false
       try resumeUploads()
       var pace = CyclePace()
       for _ in 0..<Self.roundLimit {
@@ -157,8 +158,9 @@ extension ContainerSync {
     if try restoreRemoved(plan) { return .again }
     guard let replacements = try await stageReplacements(plan, remote) else { return .again }
     if !plan.local.isEmpty {
-      if !health.hasInventory, try local({ () throws(Errno) in try dropsCopies(plan) }) {
+      if !hasListedPacks, try local({ () throws(Errno) in try dropsCopies(plan) }) {
         try await takeInventory(remote)
+        hasListedPacks = true
         return .again
       }
       guard try await apply(plan, replacements, mark) else { return .again }

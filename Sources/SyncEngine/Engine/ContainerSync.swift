@@ -85,6 +85,8 @@ package actor ContainerSync {
   /// How many calls wait for everything to be sent: for them programs need not pause.
   var hurrying = 0
   var cycle: Task<CycleResult, Never>?
+  /// Of one cycle: the packs were compared with those that the log names.
+  var hasListedPacks = false
   /// Of one round: something was applied or uploaded; the store did not take a segment.
   var hasMoved = false
   var isRefused = false

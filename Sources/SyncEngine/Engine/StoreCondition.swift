@@ -52,8 +52,8 @@ final class StoreHealth: Sendable {
     var confirmed: (position: LogPosition, time: UInt64)?
     /// When the last look for an eviction began, if it found the store sound.
     var granted: UInt64?
-    /// When the store last listed all packs that the log names.
-    var inventoried: UInt64?
+    /// When the store last listed all packs that the log names, and for how long that counts.
+    var inventoried: (time: UInt64, lasts: UInt64)?
     /// Nothing is asked before this; monotonic nanoseconds.
     var nextLook: UInt64 = 0
     var lastLook: UInt64 = 0
@@ -68,8 +68,11 @@ final class StoreHealth: Sendable {
   static let putLimit: UInt64 = 30_000_000_000
   /// A look that was made for an eviction holds for so long. No other look counts.
   private static let evictionLimit: UInt64 = 2_000_000_000
-  /// Before an eviction the store must have listed its packs within this time.
-  package static let inventoryLimit: UInt64 = 60_000_000_000
+  /// Before an eviction the store must have listed its packs within this time, or so many times what
+  /// that took if it took longer.
+  private static let inventoryLimit: UInt64 = 2_000_000_000
+  private static let inventoryShare: UInt64 = 20
+  package static let longestInventory: UInt64 = 60_000_000_000
 
   private static let firstPause: UInt64 = 2_000_000_000
   private static let pauseAfterNews: UInt64 = 10_000_000_000
@@ -140,11 +143,12 @@ final class StoreHealth: Sendable {
     }
   }
 
-  var mayEvict: Bool {
+  /// Whether a look that began after `since` found the store sound a moment ago.
+  func mayEvict(since: UInt64) -> Bool {
     let now = monotonicNanoseconds()
     return state.withLock { state in
       guard state.condition.isNormal, let granted = state.granted else { return false }
-      return now &- granted <= Self.evictionLimit
+      return granted >= since && now &- granted <= Self.evictionLimit
     }
   }
 
@@ -160,7 +164,7 @@ final class StoreHealth: Sendable {
   var hasInventory: Bool {
     let now = monotonicNanoseconds()
     return state.withLock { state in
-      state.inventoried.map { now &- $0 <= Self.inventoryLimit } ?? false
+      state.inventoried.map { now &- $0.time <= $0.lasts } ?? false
     }
   }
 
@@ -169,7 +173,9 @@ final class StoreHealth: Sendable {
   func inventoried(at time: UInt64) {
     state.withLock { state in
       guard state.condition.isNormal else { return }
-      state.inventoried = time
+      let took = monotonicNanoseconds() &- time
+      let lasts = min(max(Self.inventoryLimit, took &* Self.inventoryShare), Self.longestInventory)
+      state.inventoried = (time, lasts &+ took)
     }
   }
 
