@@ -78,7 +78,8 @@ import Testing
     let writer = try EngineDevice(store: store, secret: secret)
     let reader = try EngineDevice(store: store, secret: secret, in: place + "/reader")
     let space = LocalSpace(
-      limits: SpaceLimits(limit: .bytes(1 << 40)), directory: reader.directory)
+      limits: SpaceLimits(limit: .bytes(1 << 40)), directory: reader.directory,
+      confirmationLimit: 300_000)
     reader.coordinator.setSpace(space, uses: nil)
     space.add(LocalSpace.Member(reader.coordinator))
     let result: Result<Void, any Error>

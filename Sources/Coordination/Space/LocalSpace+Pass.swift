@@ -56,8 +56,6 @@ extension LocalSpace {
   /// So many presenters are asked in a pass at the most, and for so long, in milliseconds.
   private static let asksInPass = 4
   private static let answerLimit = 2000
-  /// The store is asked whether it is sound before each batch, for so long, in milliseconds.
-  private static let confirmationLimit = 15_000
   /// Evicted with one wait for the disk.
   private static let batch = 256
 
@@ -102,7 +100,7 @@ extension LocalSpace {
   private func evict(
     _ candidates: [Candidate], of coordinator: ContainerCoordinator, asks: inout Int
   ) -> [Candidate] {
-    guard coordinator.waitForConfirmedStore(milliseconds: Self.confirmationLimit) else { return [] }
+    guard coordinator.waitForConfirmedStore(milliseconds: confirmationLimit) else { return [] }
     var result: [Candidate] = []
     var plain: [Candidate] = []
     for candidate in candidates {

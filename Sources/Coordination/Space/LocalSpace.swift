@@ -82,11 +82,16 @@ package final class LocalSpace: Sendable {
   /// What the thread knows of those who wait at closes.
   let patience = Lock(Patience())
 
+  /// Before each batch the store is asked whether it is sound, for so long, in milliseconds.
+  let confirmationLimit: Int
+
   package init(
-    limits: SpaceLimits, directory: String, sentBytes: @escaping @Sendable () -> UInt64 = { 0 },
+    limits: SpaceLimits, directory: String, confirmationLimit: Int = 15_000,
+    sentBytes: @escaping @Sendable () -> UInt64 = { 0 },
     log: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.limits = limits
+    self.confirmationLimit = confirmationLimit
     self.directory = directory
     self.sentBytes = sentBytes
     self.log = log
