@@ -102,7 +102,7 @@ import Testing
       }
       isDone.withLock { $0 = true }
     }
-    let deadline = ContinuousClock.now + .seconds(20)
+    let deadline = ContinuousClock.now + .seconds(120)
     while !isDone.withLock({ $0 }), ContinuousClock.now < deadline {
       try await Task.sleep(for: .milliseconds(5))
     }

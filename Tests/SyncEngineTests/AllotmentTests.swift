@@ -267,7 +267,7 @@ import Testing
       await first.sync.start()
       let inode = try #require(try first.find("Documents/p.pages"))
       allotment.set(limit: 50_000)
-      let deadline = ContinuousClock.now + .seconds(20)
+      let deadline = ContinuousClock.now + .seconds(120)
       while try first.sync.versions(of: inode.number).count < 2, ContinuousClock.now < deadline {
         try await Task.sleep(for: .milliseconds(5))
       }

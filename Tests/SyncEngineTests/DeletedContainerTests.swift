@@ -42,7 +42,7 @@ import Testing
   }
 
   private func waitUntil(_ condition: () async throws -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(30)
+    let deadline = ContinuousClock.now + .seconds(120)
     while try await !condition() {
       try #require(ContinuousClock.now < deadline)
       try await Task.sleep(for: .milliseconds(10))

@@ -293,7 +293,7 @@ import Testing
   }
 
   private func waitUntil(_ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(60)
+    let deadline = ContinuousClock.now + .seconds(120)
     while !condition() {
       try #require(ContinuousClock.now < deadline)
       try await Task.sleep(for: .milliseconds(5))

@@ -92,7 +92,7 @@ import Testing
       reader.sync.fetcher.fetchInBackground(inode.number, cause: DownloadCause(.command))
       store.isHeld.withLock { $0 = false }
       try await beginning.value
-      let deadline = ContinuousClock.now + .seconds(30)
+      let deadline = ContinuousClock.now + .seconds(120)
       while try reader.catalog.inode(inode.number).content == .remote,
         ContinuousClock.now < deadline
       {

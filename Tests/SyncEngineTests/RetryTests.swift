@@ -69,7 +69,7 @@ import Testing
   }
 
   private func waitForError(of device: EngineDevice) async throws {
-    let deadline = ContinuousClock.now + .seconds(30)
+    let deadline = ContinuousClock.now + .seconds(120)
     while await device.sync.status().errors.isEmpty {
       try #require(ContinuousClock.now < deadline)
       try await Task.sleep(for: .milliseconds(10))

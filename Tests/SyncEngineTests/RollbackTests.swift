@@ -137,7 +137,7 @@ extension EngineDevice {
       #expect(try first.catalog.position().sequence == head)
       second.offline.set(offline: false)
       try second.makeDirectory("Documents/more")
-      let deadline = ContinuousClock.now + .seconds(60)
+      let deadline = ContinuousClock.now + .seconds(120)
       while second.sync.condition.isNormal {
         try #require(ContinuousClock.now < deadline)
         try await Task.sleep(for: .milliseconds(10))
@@ -353,10 +353,10 @@ extension EngineDevice {
 }
 
 private func until(_ condition: () async throws -> Bool) async throws {
-  let deadline = ContinuousClock.now + .seconds(20)
+  let deadline = ContinuousClock.now + .seconds(120)
   while try await !condition() {
     guard ContinuousClock.now < deadline else {
-      Issue.record("it did not come about in 20 s")
+      Issue.record("it did not come about in 120 s")
       return
     }
     try await Task.sleep(for: .milliseconds(10))
