@@ -37,7 +37,7 @@ package struct SetAsideRequest: Codable, Sendable {
   package var id: String
   /// Where the files are to be put: an absolute path. Only for restoring.
   package var directory: PathBytes?
-  /// The directory may have what an earlier call copied; only what is not there is copied then.
+  /// The directory may have files of an earlier call; only missing files are copied then.
   package var continues: Bool?
 
   package init(id: String, directory: PathBytes? = nil, continues: Bool? = nil) {

@@ -8,11 +8,11 @@ package import SystemPackage
 extension ContainerCoordinator {
   /// Frees the local content of a file, or of all that can be below a directory.
   ///
-  /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, and while somebody has a
-  /// claim on it or presents it; EPERM in `.nosync`. EAGAIN, ENETDOWN and EBUSY as
-  /// `requireConfirmedStore` says; after EAGAIN a part may be gone, and an `Eviction` does the rest.
-  /// `claimant` has claimed it for evicting, so that its presenters know. The catalog says "remote"
-  /// durably before the bytes go. Source: CONTRACT, "Extended attributes".
+  /// Throws EBUSY while the file is open, is not uploaded yet or is pinned, and while somebody has
+  /// a claim on it or presents it; EPERM in `.nosync`. EAGAIN, ENETDOWN and EBUSY as
+  /// `requireConfirmedStore` says; after EAGAIN a part may be gone, and an `Eviction` does the
+  /// rest. `claimant` has claimed it for evicting, so that its presenters know. The catalog says
+  /// "remote" durably before the bytes go. Source: CONTRACT, "Extended attributes".
   package func evict(_ number: InodeNumber, by claimant: ClaimantID? = nil) throws(Errno) {
     var eviction = Eviction(number, of: self, by: claimant)
     try eviction.run()

@@ -6,9 +6,10 @@ package import SystemPackage
 
 /// One eviction, which goes on where it was when the store was looked at again.
 ///
-/// A look at the store holds for a moment, and a directory may take long: files go in batches, and the
-/// store must have been confirmed right before each. `run` throws EAGAIN when it was not; `confirmStore`
-/// is to be called then, and `run` again. What is gone by then stays so.
+/// A look at the store holds for a moment, and a directory may take long. So files are evicted in
+/// batches, and the store must be confirmed right before each. `run` throws EAGAIN when it is not.
+/// The caller calls `confirmStore` then, and `run` again. Files that were evicted by then stay
+/// evicted.
 package struct Eviction: Sendable {
   private let coordinator: ContainerCoordinator
   private let number: InodeNumber
@@ -25,7 +26,7 @@ package struct Eviction: Sendable {
   private var waiting: [InodeNumber] = []
   /// Files that were found and are still to be evicted.
   private var batch: [InodeNumber] = []
-  /// So often in a row the store had to be asked, and the answer was too old again before it was of use.
+  /// How often in a row the answer of the store was too old before it was used.
   private var vainLooks = 0
 
   /// `claimant` has claimed it for evicting, so that its presenters know.
@@ -75,7 +76,8 @@ package struct Eviction: Sendable {
     }
   }
 
-  /// `finish` for who may not wait for the store. `completion` is called once, on any thread.
+  /// `finish` for a caller that may not wait for the store. `completion` is called once, on any
+  /// thread.
   package func start(_ completion: @escaping @Sendable (Errno?) -> Void) {
     var eviction = self
     do throws(Errno) {
@@ -144,7 +146,7 @@ package struct Eviction: Sendable {
     }
   }
 
-  /// What cannot be evicted stays; the rest goes.
+  /// Files that cannot be evicted stay; the rest goes.
   private mutating func evictBatch() throws(Errno) {
     let files = batch.prefix(batchSize)
     let free = files.filter { number in

@@ -8,8 +8,8 @@ package protocol StoreConfirming: Sendable {
   /// Why nothing may be evicted now; nil: the store was looked at a moment ago and is sound. EAGAIN
   /// means that `confirmStore` has to be called first.
   ///
-  /// `since`: the look must have begun after this, in monotonic nanoseconds. What somebody asked for is
-  /// not decided by a look from before.
+  /// `since`: the look must have begun after this, in monotonic nanoseconds. No look from before a
+  /// request decides it.
   func evictionRefusal(since: UInt64) -> Errno?
 
   /// Looks at the store. Returns without waiting. `completion` is called exactly once, on any

@@ -105,7 +105,7 @@ extension DaemonService {
     if let failure { throw failure }
   }
 
-  /// Asks the store before each part whether it still holds what this device read there.
+  /// Asks the store before each part whether it still holds the segment that this device read last.
   private func evict(
     _ item: FoundItem, by claimant: ClaimantID?, _ connection: ClientConnection
   ) throws(Errno) {

@@ -2,7 +2,7 @@ internal import Backend
 internal import Model
 internal import Platform
 
-/// What the store has at the position of this device.
+/// The state of the store at the position of this device.
 enum HeadState: Equatable {
   case unknown
   /// The object has the hash that this device knows.
@@ -12,8 +12,9 @@ enum HeadState: Equatable {
   case failed(RemoteError)
 }
 
-/// The first bytes of a long segment that this device read or wrote. Two segments never begin alike:
-/// each is sealed with a nonce of its own. So the head of a log need not be read whole each time.
+/// The first bytes of a long segment that this device read or wrote. Two segments never begin
+/// alike: each is sealed with a nonce of its own. So the head of a log need not be read whole each
+/// time.
 struct SegmentBeginning {
   static let length = 65_536
 

@@ -45,9 +45,9 @@ extension ContainerCommand {
           Names, directories, links, modes, times and attributes come with the content. What was set aside stays. \
           Files whose content was not on this device are listed.
 
-          What cannot be copied is listed with the reason, everything else is copied, and the exit status is 1. \
-          Put the cause right and run the command again with --continue: it copies what is not there, and leaves \
-          what is there as it is.
+          Items that cannot be copied are listed with the reason, everything else is \
+          copied, and the exit status is 1. Put the cause right and run the command again \
+          with --continue: it copies the missing items, and replaces none.
           """)
       @Argument(help: "As `container set-aside list` has it.") var id: String
       @Argument(
@@ -56,7 +56,7 @@ extension ContainerCommand {
       var directory: String?
       @Flag(
         name: .customLong("continue"),
-        help: "The directory has a part already: copy only what is not there.")
+        help: "The directory has a part already: copy only missing items.")
       var continues = false
       @OptionGroup var options: GlobalOptions
 
@@ -69,8 +69,8 @@ extension ContainerCommand {
         guard result.failed == 0 else {
           throw ControlError(
             .failed,
-            "\(result.failed) items of \(id) were not copied to \(result.directory), and all others "
-              + "are there; put the causes right and run the command again with --continue")
+            "\(result.failed) items of \(id) were not copied to \(result.directory), and all "
+              + "others are there; put the causes right and run the command again with --continue")
         }
       }
 

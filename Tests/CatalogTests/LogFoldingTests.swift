@@ -4,7 +4,7 @@ import Testing
 @testable import Catalog
 
 @Suite struct LogFoldingTests {
-  @Test("what is written past memory does not make the write-ahead log grow for ever")
+  @Test("writes past memory do not make the write-ahead log grow without limit")
   func directWritesAreFolded() async throws {
     let fixture = try Fixture(isNew: true)
     let catalog = fixture.catalog

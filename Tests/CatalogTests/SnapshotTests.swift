@@ -401,7 +401,7 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     ]
   }
 
-  /// What is no tree is refused, and nothing of it is done.
+  /// A snapshot that is no tree is refused and changes nothing.
   @Test func whatIsNoTreeIsRefused() throws {
     let fixture = try Fixture()
     try fixture.folded([record(.random(), .file, "here")])

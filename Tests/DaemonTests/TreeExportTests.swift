@@ -10,7 +10,7 @@ import Testing
 
 @testable import Daemon
 
-/// What is set aside comes back, whatever is wrong with single items of it.
+/// A restore copies everything that can be copied, whatever is wrong with single items.
 @Suite struct TreeExportTests {
   private let scratch: Scratch
   private let catalog: ContainerCatalog
@@ -69,7 +69,7 @@ import Testing
 
   // MARK: Tests
 
-  @Test("what cannot be copied is listed, and everything else is copied")
+  @Test("a restore lists items that it cannot copy, and copies everything else")
   func failuresAreCollected() throws {
     let folder = try directory("folder", mode: 0o500)
     try file("first", "1")
@@ -94,14 +94,14 @@ import Testing
     #expect(try Files.status(target + "/folder").st_mode & 0o7777 == 0o500)
   }
 
-  @Test("a second run copies what the first could not, and replaces nothing")
+  @Test("a second run copies the items that the first could not, and replaces none")
   func secondRun() throws {
     let folder = try directory("folder", mode: 0o500)
     let gone = try file("gone", "lost", in: folder, hasContent: false)
     try file("kept", "old", in: folder)
     #expect(try restore().failed == 1)
     _ = system("echo new > \(target)/folder/kept")
-    // In the way of what is missing.
+    // It has the name of a missing item.
     try content.open(key(gone), writable: true, create: true).write(Array("lost".utf8), at: 0)
     let result = try restore(continues: true)
     #expect(result.failed == 0 && result.files == 1 && result.kept == 1)

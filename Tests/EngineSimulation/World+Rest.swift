@@ -195,8 +195,8 @@ extension World {
         }
         for id in segment.changes.removals {
           let record = tree.removeValue(forKey: id)
-          // Nobody sent its content, so no version of its package and no trash has it, with what it
-          // had besides. Who wrote it brings it back as it is there.
+          // Its content was never uploaded, so no version of its package and no trash has the item
+          // and its attributes. The device that wrote it brings it back without them.
           if let content = record?.content, content.manifest == nil {
             account.ledger.removeAttributes(of: id)
           }
@@ -355,8 +355,8 @@ extension World {
     }
   }
 
-  /// A file that the log has by name only, or in packs that are gone, since the cloud lost what it
-  /// had and no device had it.
+  /// A file that the log has by name only, or in lost packs, since no device had it locally when
+  /// the cloud lost it.
   private func isExcused(_ item: TreeItem, _ life: DeviceLife, _ account: SimulatedAccount) throws
     -> Bool
   {

@@ -96,7 +96,7 @@ import Testing
   }
 
   @Test(
-    "an eviction stops with the store's error, and what is gone by then stays so",
+    "an eviction stops with the store's error, and evicted files stay evicted",
     arguments: [Errno.resourceBusy, .networkDown], [false, true])
   func refusedHalfway(error: Errno, isCallback: Bool) async throws {
     let confirmer = ShortGrants(refusal: (4, error))
@@ -124,7 +124,7 @@ import Testing
     return nil
   }
 
-  @Test("what is pinned or claimed stays when the rest of a directory is evicted")
+  @Test("pinned and claimed files stay when the rest of a directory is evicted")
   func keptFiles() async throws {
     try await withFiles(ShortGrants()) { device, directory in
       let pinned = try #require(try device.find("Documents/d/4"))

@@ -124,7 +124,7 @@ import Testing
     await second.end()
   }
 
-  @Test("what is removed while very many removals are sent is asked for with them")
+  @Test("files removed during a bulk removal are confirmed with it")
   func removalsDuringTheBatchesAreAskedFor() async throws {
     var settings = SyncSettings(deletions: DeletionGuard(share: 0.5, least: 10))
     settings.manyItems.departures = 3

@@ -189,7 +189,7 @@ import Testing
     }
   }
 
-  @Test("a sample reads about its share of the objects, and tells what is damaged among them")
+  @Test("a sample reads about its share of the objects, and lists the damaged ones")
   func sample() async throws {
     try await withSetting { setting in
       // A pack and a segment each.
@@ -211,7 +211,7 @@ import Testing
 
       for pack in try await setting.packs() {
         var bytes = try await setting.store.get(pack)
-        // In the first chunk: what is damaged elsewhere is repaired without the content.
+        // In the first chunk: damage elsewhere is repaired without the content.
         bytes[20] ^= 1
         try await setting.store.replace(pack, bytes)
       }

@@ -220,8 +220,8 @@ extension ContainerCatalog {
     if isLong { try connection.locked { try connection.checkpoint(whole: false) } }
   }
 
-  /// Folds the write-ahead log when it is long though no flush did: what the sync engine writes goes past
-  /// memory. Each page that is read is looked for in all of the log first.
+  /// Checkpoints a long write-ahead log although no flush did. The sync engine writes past memory,
+  /// and each read of a page searches the whole log first.
   private func foldLong() throws {
     let (log, isLong) = engine.withLock { engine in
       (engine.log, engine.withConnection { engine.connection.logPages > Flusher.longestLog })

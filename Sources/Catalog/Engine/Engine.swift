@@ -81,9 +81,9 @@ final class Engine {
   static let markedLimit = 2_000
   /// Set while the folded state is read page by page.
   var tracking: FoldTracking?
-  /// What the items of the snapshot that is being staged take of the allotment.
+  /// The room in the allotment that the items of the snapshot take while it is staged.
   var stagedUsage: UInt64 = 0
-  /// This process has staged parts in the tables of the tree, and may still: only then `meta` is asked.
+  /// This process may be staging parts in the tables of the tree. Only then `meta` is read.
   var mayStageInPlace = false
   /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
   /// the changes are.

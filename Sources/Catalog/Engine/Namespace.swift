@@ -55,8 +55,8 @@ extension Engine {
     names.insert(EntryKey(parent: parent, name: name), EntryValue(child: child, id: number))
   }
 
-  /// Writes the row of a name that nothing has, past memory. Only within `write`: memory has nothing
-  /// then that the database has not.
+  /// Writes the row of a name that nothing has, past memory. Only within `write`: memory has
+  /// nothing then that the database has not.
   func putNewEntry(
     _ parent: InodeNumber, _ name: ItemName, _ inode: Inode, _ db: SQLConnection
   ) throws {

@@ -134,8 +134,8 @@ enum Schema {
   ]
 }
 
-/// Every statement that runs often, prepared once. A class: they are many, and to hand them on would be to
-/// count a reference to each.
+/// Every statement that runs often, prepared once. A class: they are many, and to hand them on
+/// would be to count a reference to each.
 final class Queries {
   static let inodeColumns = """
     i.ino, i.item, i.kind, i.mode, i.uid, i.gid, i.rdev, i.nlink, i.size, i.atime, i.mtime, \

@@ -184,7 +184,7 @@ extension Engine {
         if record.kind == .directory { numbers[record.id] = inode.number }
         var parents: [InodeNumber] = []
         for link in record.links {
-          // The kernel does not know what is made just now.
+          // The kernel does not know an item that was made just now.
           let new = numbers[link.parent]
           guard let parent = new ?? batch.number(of: link.parent) else {
             throw CatalogDamage("an item comes before its directory")

@@ -56,8 +56,8 @@ extension ContainerCatalog {
     try changeLazily { try $0.changedItems(after: start, limit: limit) }
   }
 
-  /// About `limit` files that the log has, whose content was changed here: those changed since `time`
-  /// first, then the small ones; `after` so many of them.
+  /// About `limit` files that the log has, whose content was changed here: those changed since
+  /// `time` first, then the small ones; `after` so many of them.
   package func unsentFiles(
     changedSince time: Timestamp, limit: Int, after passed: Int
   ) throws(Errno) -> [ItemID] {
@@ -72,12 +72,14 @@ extension ContainerCatalog {
     }
   }
 
-  /// From here on `newlyMarked` tells what is marked; it costs memory until `endMarkWatch`.
+  /// From here on `newlyMarked` lists the items that are marked. It costs memory until
+  /// `endMarkWatch`.
   package func beginMarkWatch() { engine.withLock { $0.marked = [] } }
 
   package func endMarkWatch() { engine.withLock { $0.marked = nil } }
 
-  /// The items that were marked since the watch began, or since the last call. Nil: too many to tell.
+  /// The items that were marked since the watch began, or since the last call. Nil: too many to
+  /// tell.
   package func newlyMarked() -> Set<ItemID>? {
     engine.withLock { engine in
       defer { engine.marked = [] }

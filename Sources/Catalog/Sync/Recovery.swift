@@ -146,8 +146,9 @@ extension Engine {
     }
   }
 
-  /// The record that this device has applied, when the log has its content by name only. The bytes
-  /// that are here are news then: a removal of what another device supplied is no removal of them.
+  /// The record that this device has applied, when the log has its content by name only. The local
+  /// bytes are news then. Another device may supply an older content and remove it; that removal
+  /// does not concern the local bytes.
   private func withoutLostContent(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> [UInt8]? {
     guard applied != nil, new != nil, let new = try decode(new)?.content, new.manifest == nil,
       var record = try decode(applied), let content = record.content, content.id == new.id,
@@ -157,8 +158,8 @@ extension Engine {
     return record.encoded()
   }
 
-  /// The recovered record, with the content that this device has applied: what was edited here
-  /// before a newer content was applied was not made of that one.
+  /// The recovered record, with the content that this device has applied. A local edit that
+  /// predates the newer content was not made of that one.
   private func withContent(of applied: [UInt8]?, in new: [UInt8]?) throws -> [UInt8]? {
     guard let applied = try decode(applied), var record = try decode(new) else { return nil }
     record.content = applied.content

@@ -7,9 +7,9 @@ package import SystemPackage
 /// position, and for one that is new.
 ///
 /// Parts are staged as they come (`SnapshotStaging.swift`). Then one transaction changes the remote
-/// tree, the places of chunks, what was removed and the position. What is here and the base stay:
-/// what was last agreed on is as true as before, so the planner sees what others removed or changed
-/// meanwhile, and what this device has not sent yet.
+/// tree, the places of chunks, the removed items and the position. The local tree and the base stay
+/// as they are, so the planner sees the changes of other devices and those that this device has not
+/// uploaded yet.
 extension Engine {
   /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
   /// is no tree.
@@ -33,7 +33,7 @@ extension Engine {
     try write { db in for statement in Self.treeReplacements { try db.execute(statement) } }
   }
 
-  /// What is neither tree nor chunks.
+  /// Replaces the rest: everything but the tree and the chunks.
   func replaceRest() throws {
     let time = now
     try write { db in

@@ -6,10 +6,10 @@ package import SystemPackage
 /// The parts of a snapshot, before it is whole.
 ///
 /// Parts are staged beside the remote tree, and nothing else uses them. A catalog that has folded
-/// nothing yet has no remote tree: there the tables of the tree take the parts themselves, so that a
-/// new device writes each row once. The mark in `meta` says so, and goes with the transaction that
-/// installs the snapshot. While the mark is there, the rows count for nothing: the next snapshot, the
-/// first segment and the next opening delete them first.
+/// nothing yet has no remote tree: there the tables of the tree take the parts themselves, so that
+/// a new device writes each row once. The mark in `meta` says so, and goes with the transaction
+/// that installs the snapshot. While the mark is there, the rows count for nothing: the next
+/// snapshot, the first segment and the next opening delete them first.
 extension Engine {
   private static let tables = [
     "staged_item", "staged_link", "staged_chunk", "staged_removed", "staged_pack",
@@ -29,7 +29,7 @@ extension Engine {
     get throws { mayStageInPlace ? try stagesInPlace() : false }
   }
 
-  /// Drops what a device left behind half-way.
+  /// Drops a snapshot that a device left half-staged.
   func dropStaged() throws {
     let tables = Self.tables + (try stagesInPlace() ? Self.placeTables : [])
     try write { db in
@@ -40,7 +40,7 @@ extension Engine {
   }
 
   /// After this, parts of one snapshot may be staged. `isRecovery`: for `installRecovered`, which
-  /// compares the parts with what is here.
+  /// compares the parts with the tree that is here.
   func beginStaging(isRecovery: Bool) throws {
     try dropStaged()
     guard !isRecovery, try position() == .start else { return }
@@ -54,12 +54,12 @@ extension Engine {
     try write { db in try queries.metaSet.run(db, Self.mark, Int64(1)) }
   }
 
-  /// What was staged in place is the remote tree from here on.
+  /// The rows that were staged in place are the remote tree from here on.
   func keepStagedInPlace() throws {
     try write { db in try queries.metaDelete.run(db, Self.mark) }
   }
 
-  /// EBADMSG for what is there twice, and for records that no tree has.
+  /// EBADMSG for an item that is there twice, and for records that no tree has.
   func stage(_ piece: SnapshotPiece) throws {
     let isInPlace = try stagesInPlace()
     let isNew = try position() == .start
@@ -156,12 +156,12 @@ struct SnapshotPiece {
 extension ContainerCatalog {
   private static let piece = 512
 
-  /// Drops what was staged before. `isRecovery`: what comes is for `installRecovered`.
+  /// Drops earlier staged parts. `isRecovery`: the snapshot is for `installRecovered`.
   package func beginSnapshot(isRecovery: Bool = false) throws(Errno) {
     try changeLazily { try $0.beginStaging(isRecovery: isRecovery) }
   }
 
-  /// Drops what was staged, for a snapshot that is not to be installed.
+  /// Drops the staged parts of a snapshot that is not to be installed.
   package func dropSnapshot() throws(Errno) {
     try changeLazily { try $0.dropStaged() }
   }

@@ -1,9 +1,9 @@
 internal import Model
 package import SystemPackage
 
-/// What the container takes of its account's allotment, as the log folds to here. Kept up to date by every
-/// fold and by every snapshot; summed up from the records where it is not known, which is once in a catalog
-/// from before there was such a sum.
+/// What the container takes of its account's allotment, as the log folds to here. Kept up to date
+/// by every fold and by every snapshot; summed up from the records where it is not known, which is
+/// once in a catalog from before there was such a sum.
 extension Engine {
   private static let usage = "usage"
   private static let page = 1_000

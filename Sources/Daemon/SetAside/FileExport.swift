@@ -4,16 +4,15 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// Copies one local file out of the store of contents. It gets its name when all of it is there: a file
-/// that a later run finds is a whole one.
+/// Copies one local file out of the store of contents. It gets its name when all of it is there: a
+/// file that a later run finds is a whole one.
 struct FileExport {
   let content: ContentFiles
   let inode: Catalog.Inode
 
   private static let unfinished = ".ubiquityfs-restore.part"
 
-  /// `finish` gives the copy what else belongs to it; what goes wrong there is given, and the file
-  /// stays.
+  /// `finish` gives the copy its attributes. The result is the problem it had; the file stays.
   func write(
     _ name: ItemName, in directory: OpenDirectory,
     finish: (ItemName) throws(RestoreObstacle) -> Void
@@ -85,7 +84,7 @@ struct FileExport {
 
   private var key: ContentKey { ContentKey(item: inode.item, generation: inode.generation) }
 
-  /// Other programs may get at what this one cannot read: the file is named.
+  /// Names the file, since other programs may be able to read it.
   private var place: String { "its content file \(content.path(of: key))" }
 
   private func reading<Value>(

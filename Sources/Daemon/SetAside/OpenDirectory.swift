@@ -4,10 +4,10 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// A directory that is open, and what is done with the names in it.
+/// An open directory, and the calls on the names in it.
 ///
-/// No call takes a path of more than one name, so that a tree may be of any depth: the kernel takes no
-/// path beyond 4,096 bytes.
+/// No call takes a path of more than one name, so that a tree may be of any depth: the kernel takes
+/// no path beyond 4,096 bytes.
 struct OpenDirectory {
   /// Which directory it is, whatever its name.
   struct Identity: Equatable {
@@ -43,7 +43,7 @@ struct OpenDirectory {
     return found.identity == expected ? found : nil
   }
 
-  /// What has the name, itself if it is a link; nil where nothing has it.
+  /// The status of the item of this name, of a link itself; nil if there is none.
   func status(_ name: ItemName) throws(Errno) -> stat? {
     var result = stat()
     do throws(Errno) {

@@ -107,9 +107,9 @@ struct SetAsideContainers {
 
   // MARK: Restoring
 
-  /// Copies what is local of an entry into a directory, which is made, or is empty. `continues`: it may
-  /// have what an earlier call copied, and nothing that is there is replaced. What cannot be copied is in
-  /// the result, and everything else is copied.
+  /// Copies the local items of an entry into a directory, which is made, or is empty. `continues`:
+  /// it may have files of an earlier call, and no file is replaced. The result lists the items that
+  /// cannot be copied; everything else is copied.
   func restore(
     _ name: String, to directory: String, continues: Bool
   ) throws(ControlError) -> RestoredSetAside {

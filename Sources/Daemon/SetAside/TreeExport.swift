@@ -9,9 +9,9 @@ internal import SystemPackage
 /// Copies the local part of a catalog's tree into a directory: names, content, links, modes, times
 /// and attributes.
 ///
-/// It may be the last copy of the data, so what cannot be copied is noted and the rest is copied. The
-/// walk is no recursion and names one item at a time: a tree may be deeper than a path of the kernel or
-/// the stack.
+/// It may be the last copy of the data, so a failure is noted and the rest is copied. The walk is
+/// no recursion and names one item at a time: a tree may be deeper than the kernel's paths or the
+/// stack.
 struct TreeExport {
   /// A directory on the way from the top to where the walk is.
   private struct Level {
@@ -25,7 +25,7 @@ struct TreeExport {
 
   let catalog: ContainerCatalog
   let content: ContentFiles
-  /// Goes on with what an earlier run has copied: what is there stays.
+  /// Goes on after an earlier run, and replaces none of its files.
   let continues: Bool
   private let top: OpenDirectory
   private(set) var result: RestoredSetAside
@@ -96,7 +96,7 @@ struct TreeExport {
     return result
   }
 
-  /// Gives the directory, if it is one, for what is in it.
+  /// Gives the directory, if it is one, to copy its items into.
   private mutating func copy(_ entry: DirectoryEntry, in here: OpenDirectory) -> OpenDirectory? {
     let (inode, name) = (entry.inode, entry.name)
     var below: OpenDirectory?
@@ -144,7 +144,7 @@ struct TreeExport {
     _ inode: Catalog.Inode, _ name: ItemName, in here: OpenDirectory
   ) throws(RestoreObstacle) {
     if let there = try keeps(name, in: here) {
-      // Further names are given to what was restored, not to another file that has its name.
+      // Further names link to the restored file, not to another one that has its name.
       if inode.linkCount > 1, Self.isCopy(there, of: inode) { noteName(of: inode, name) }
       return
     }
@@ -177,7 +177,8 @@ struct TreeExport {
     }
   }
 
-  /// What has the name already and stays; nil where nothing has it, or a first run will find out.
+  /// The status of an item that has the name already and stays. Nil: there is none, or this is the
+  /// first run, which finds out when it makes the item.
   private mutating func keeps(_ name: ItemName, in here: OpenDirectory) throws(RestoreObstacle)
     -> stat?
   {
@@ -210,7 +211,7 @@ struct TreeExport {
     }
   }
 
-  // MARK: What did not work
+  // MARK: Failures
 
   private mutating func attempt(
     _ name: ItemName, _ body: (inout TreeExport) throws(RestoreObstacle) -> Void

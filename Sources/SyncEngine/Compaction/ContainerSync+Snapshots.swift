@@ -122,7 +122,7 @@ extension ContainerSync {
         failure = .remote(.damaged(object: object, reason: reason))
         try local { () throws(Errno) in try coordinator.catalog.dropSnapshot() }
       } catch {
-        // What fails here is dropped by the next snapshot, segment or opening.
+        // If this fails, the next snapshot, segment or opening drops the parts.
         try? coordinator.catalog.dropSnapshot()
         throw error
       }

@@ -113,8 +113,7 @@ extension ContainerSync: StoreConfirming {
   }
 
   /// One list request and one for the head, and at times a list of the packs; beside cycles, of
-  /// which one may take long.
-  /// `isListed`: the list was read just now.
+  /// which one may take long. `isListed`: the list was read just now.
   private nonisolated func isStoreSound(isListed: Bool = false) async -> Bool {
     let started = monotonicNanoseconds()
     do {

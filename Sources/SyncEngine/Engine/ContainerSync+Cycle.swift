@@ -269,8 +269,8 @@ extension ContainerSync {
     return EditedContent(announced)
   }
 
-  /// The version by which the log has the name of this content already. Nobody has any bytes of it, so
-  /// it need not be announced again by another. After a recovery somebody may have them.
+  /// The version by which the log has the name of this content already. Nobody has any bytes of it,
+  /// so it need not be announced again by another. After a recovery somebody may have them.
   private func announcedVersion(_ inode: Catalog.Inode, _ remote: ItemRecord?) -> VersionID? {
     guard isRecovered != true, let content = remote?.content, content.manifest == nil,
       content.device == device, content.size == inode.size, content.modified == inode.modified

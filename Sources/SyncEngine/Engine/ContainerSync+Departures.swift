@@ -15,8 +15,9 @@ extension ContainerSync {
   /// A part whose content does not all go, since programs write to it, is left after so many rounds.
   private static let rounds = 8
 
-  /// So many parts are sent between two looks at all there is: to look after each would take longer than
-  /// to send them. Where something is to be looked for, it is done after a piece of them.
+  /// The batches between two reads of all pending files. A read after each batch would take longer
+  /// than its upload. When the changes since then are unknown, the read comes after `piece`
+  /// batches.
   private static let parts = 20
   private static let piece = 5
 
@@ -66,8 +67,8 @@ extension ContainerSync {
     }
   }
 
-  /// Sends contents of files whose names the log has, until so much went that all there is to send is
-  /// to be looked at again.
+  /// Uploads contents of files whose names are in the log, up to the limit after which all pending
+  /// files are read again.
   private func sendFiles(to remote: RemoteContainer) async throws(CycleFailure) -> Outcome {
     let catalog = coordinator.catalog
     let part = settings.manyItems.departurePart
@@ -121,8 +122,8 @@ extension ContainerSync {
     return result
   }
 
-  /// Sends what programs changed since the last call, and what of that has not gone yet. Nothing: all
-  /// there is has to be looked at for that.
+  /// Uploads the files that programs changed since the last call, and those that are left of
+  /// earlier ones. `.nothing`: the caller has to read all pending files again.
   private func sendLatest(
     _ latest: inout Set<ItemID>, to remote: RemoteContainer
   ) async throws(CycleFailure) -> Outcome {
@@ -131,7 +132,7 @@ extension ContainerSync {
     let known = latest.union(marked)
     latest = []
     for item in known where try local({ () throws(Errno) in try catalog.dirtyStamp(item) }) != nil {
-      // What is new may stand for what is gone, and goes with it.
+      // A new item may replace a removed one, and is uploaded with that removal.
       guard try local({ () throws(Errno) in try catalog.local(item) }) != nil else {
         return .nothing
       }
@@ -163,7 +164,7 @@ extension ContainerSync {
     guard !coordinator.claims.concerns(coordinator.container) else { return .nothing }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     let part = items
-    // The log tells the version of what was announced, when its content goes.
+    // The log has the version of an announced file when its content is uploaded.
     defer {
       if !withContent { for id in part where staged[id]?.manifest == nil { staged[id] = nil } }
     }

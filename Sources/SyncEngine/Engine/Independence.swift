@@ -1,10 +1,10 @@
 package import Model
 package import SystemPackage
 
-/// Which of the items that were looked at can be planned without those that were not: those that are here,
-/// that nobody changed elsewhere, and that are in no package; whose directories are in the log or go
-/// there with them; and whose names nothing in the log has. Of a directory that was moved the plan has
-/// to see where all others are.
+/// Which of the items that were looked at can be planned without those that were not: those that
+/// are here, that nobody changed elsewhere, and that are in no package; whose directories are in
+/// the log or go there with them; and whose names nothing in the log has. Of a directory that was
+/// moved the plan has to see where all others are.
 package struct Independence<View: TreeView> {
   private let view: View
   private let items: [ItemID: ItemTrees]
@@ -17,7 +17,7 @@ package struct Independence<View: TreeView> {
     finder = PackageFinder(view: view, types: types, items: items)
   }
 
-  /// Directories are decided on before what is in them, without recursion: trees may be deep.
+  /// Decides on directories before their items, without recursion: trees may be deep.
   package mutating func isIndependent(_ id: ItemID) throws(Errno) -> Bool {
     var pending = [id]
     var begun: Set<ItemID> = []

@@ -1,8 +1,8 @@
 package import Model
 internal import Platform
 
-/// The state of a container in the store, as this device sees it. In every condition but `normal` the
-/// device uploads, evicts and removes nothing, and looks again seldom.
+/// The state of a container in the store, as this device sees it. In every condition but `normal`
+/// the device uploads, evicts and removes nothing, and looks again seldom.
 package enum StoreCondition: Sendable, Hashable {
   case normal
   /// The store went back to an earlier state, or lost part of the log. The reason says what is
@@ -68,8 +68,8 @@ final class StoreHealth: Sendable {
   static let putLimit: UInt64 = 30_000_000_000
   /// A look that was made for an eviction holds for so long. No other look counts.
   private static let evictionLimit: UInt64 = 2_000_000_000
-  /// Before an eviction the store must have listed its packs within this time, or so many times what
-  /// that took if it took longer.
+  /// Before an eviction the store must have listed its packs within this time, or within this
+  /// multiple of the time that the list took.
   private static let inventoryLimit: UInt64 = 2_000_000_000
   private static let inventoryShare: UInt64 = 20
   package static let longestInventory: UInt64 = 60_000_000_000
@@ -168,8 +168,8 @@ final class StoreHealth: Sendable {
     }
   }
 
-  /// The store was found to have all packs that the log names, or what it lacks was noted; the look
-  /// began at `time`.
+  /// The store lists all packs that the log names, or the missing ones were noted. The look began
+  /// at `time`.
   func inventoried(at time: UInt64) {
     state.withLock { state in
       guard state.condition.isNormal else { return }

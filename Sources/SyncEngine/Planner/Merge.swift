@@ -279,7 +279,7 @@ struct Merge {
   func version(
     of local: LocalSide, edited: EditedContent, parent: VersionID?
   ) -> ContentVersion {
-    // A version that comes into the log again is made of what it was made of.
+    // A version that comes into the log again keeps its parent.
     let parent = edited.lineage.map(\.parent) ?? parent
     return ContentVersion(
       id: edited.version, parent: parent == edited.version ? nil : parent, device: device,

@@ -42,7 +42,8 @@ final class UploadQueue: Sendable {
     var contents: [UploadRun.Content] = []
     /// Durable in the backend and named by no segment.
     var chunks: [ChunkLocation] = []
-    /// The failure that stopped a run; the files in it and those that waited are to be wanted again.
+    /// The failure that stopped a run; the files in it and those that waited are to be wanted
+    /// again.
     var failure: RemoteError?
   }
 
@@ -78,12 +79,12 @@ final class UploadQueue: Sendable {
     /// Files that could not be read, and when they are tried again: whoever writes to them may go on
     /// for hours, and nothing tells when that ends.
     var skipped: [UploadIdentity: Skipped] = [:]
-    /// Files that changed while they were sent, and when that was noticed last. They go after all
-    /// others for a while: whoever saves one again and again would hold up the rest of its lane.
+    /// Files that changed during their upload, and when that was noticed last. For a while they go
+    /// after all others: a file that is saved again and again would hold up the rest of its lane.
     var restless: [ItemID: UInt64] = [:]
     var listeners: [UInt64: AsyncStream<Void>.Continuation] = [:]
     var nextNumber: UInt64 = 0
-    /// What runs up to this one have uploaded counts no more.
+    /// The uploads of runs up to this one count no more.
     var lastForgotten: UInt64 = 0
     var isWatched = false
     var isStopped = false
@@ -199,8 +200,8 @@ final class UploadQueue: Sendable {
     for task in tasks { task.cancel() }
   }
 
-  /// Ends all uploads, and forgets what of them is in the backend: its state has changed, and may
-  /// lack it.
+  /// Ends all uploads, and forgets their packs in the backend: its state has changed, and may lack
+  /// them.
   func forgetAll() {
     let tasks = state.withLock { state in
       state.waiting = []

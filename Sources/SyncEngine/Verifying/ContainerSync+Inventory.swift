@@ -19,7 +19,8 @@ final class PackTimes: Sendable {
   /// The store has changed, and may lack any of them.
   func forget() { times.withLock { $0 = [:] } }
 
-  /// Those that were not put in the last nanoseconds. What is older is forgotten.
+  /// The packs that were put longer ago than `limit`, in nanoseconds, or by another process.
+  /// Forgets the times of older packs.
   func old(among packs: Set<PackID>, within limit: UInt64) -> Set<PackID> {
     let now = monotonicNanoseconds()
     return times.withLock { times in
@@ -36,8 +37,8 @@ extension ContainerSync {
   /// Of so many packs each is asked for; of more the list is read first.
   private static let mostAsked = 8
 
-  /// Of packs that no segment names, those that the store does not have. What was put a moment ago
-  /// is there.
+  /// Of packs that no segment names, those that the store does not have. It does not ask for packs
+  /// that were put a moment ago.
   func lostPacks(
     of chunks: [ChunkLocation], _ remote: RemoteContainer
   ) async throws(CycleFailure) -> Set<PackID> {
@@ -68,8 +69,8 @@ extension ContainerSync {
     return lost
   }
 
-  /// Whether content that is local here gives way, and the log has it as a conflict version: that is
-  /// like an eviction.
+  /// Whether content that is local here gives way, and the log has it as a conflict version: that
+  /// is like an eviction.
   func dropsCopies(_ plan: Plan) throws(Errno) -> Bool {
     for case .upsert(let record, let content, _) in plan.local
     where content != .keep && record.kind == .file && !record.conflicts.isEmpty {
@@ -81,8 +82,9 @@ extension ContainerSync {
     return false
   }
 
-  /// Compares the packs that the log names with those that the store lists. What the store does not
-  /// have is noted as lost, and uploaded again where it is local: until then it cannot be evicted.
+  /// Compares the packs that the log names with those that the store lists. The catalog notes
+  /// missing packs as lost. Their local contents are uploaded again, and cannot be evicted until
+  /// then.
   func takeInventory(_ remote: RemoteContainer) async throws(CycleFailure) {
     let started = monotonicNanoseconds()
     var check = StoreCheck(options: VerifyOptions()) { _, _ in }

@@ -35,8 +35,8 @@ struct VersionFacts: Sendable {
     let own = try ItemCalls.call(
       Methods.AccountStatus.self, Nothing(), .reading, at: document
     ).deviceIdentifier
-    // A version that was saved here since is this device's own. Names do not tell: two devices may have
-    // the same one.
+    // A version that was saved here since is this device's own. Names do not tell: two devices may
+    // have the same one.
     guard now.deviceIdentifier != own else { return }
     throw UbiquityErrors.cocoa(
       .fileLocking,

@@ -47,7 +47,7 @@ final class TestAccount: Sendable {
     names.withLock { if !$0.contains(device) { $0.append(device) } }
   }
 
-  /// Signs a device in and mounts the container there. `called`: what others see it as.
+  /// Signs a device in and mounts the container there. `called`: its name for other devices.
   func device(_ name: String, called: String? = nil, mountOptions: String? = nil) async throws {
     know(name)
     try await script(
