@@ -1,7 +1,7 @@
 /// A 16-byte identity. `Kind` only keeps identities of different things apart at compile time.
 ///
-/// Identities are made at random and never reused, so that devices that do not know of each other
-/// can both make items without agreeing first.
+/// Identities are random (`IdentityRun`: random in part) and never reused, so that devices that do
+/// not know of each other can both make items without agreeing first.
 package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible {
   package let high: UInt64
   package let low: UInt64
@@ -66,6 +66,38 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
 
   package static func < (left: Self, right: Self) -> Bool {
     (left.high, left.low) < (right.high, right.low)
+  }
+}
+
+/// Makes identities that sort next to each other when they are made one after another, so that
+/// their rows share pages in every table by identity, on every device: items that were made
+/// together are listed, uploaded and installed together.
+///
+/// A run begins at a random place, so devices do not meet, and each identity has 64 random bits of
+/// its own, so two identities differ even if their runs overlap.
+package struct IdentityRun<Kind>: Sendable {
+  /// Content files lie in directories by the first byte: no directory gets more from one run.
+  package static var length: Int { 4096 }
+
+  private var high: UInt64 = 0
+  private var left = 0
+
+  package init() {}
+
+  package mutating func next(using generator: inout some RandomNumberGenerator) -> Identifier<Kind>
+  {
+    if left == 0 {
+      high = generator.next()
+      left = Self.length
+    }
+    left -= 1
+    high &+= 1
+    return Identifier(high: high, low: generator.next())
+  }
+
+  package mutating func next() -> Identifier<Kind> {
+    var generator = SystemRandomNumberGenerator()
+    return next(using: &generator)
   }
 }
 

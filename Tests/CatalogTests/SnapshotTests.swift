@@ -181,6 +181,31 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     #expect(whole(try pages(fixture.catalog)) == whole(try pages(grown.catalog)))
   }
 
+  /// Of what changes meanwhile, only what is still to be read takes memory, and that has a limit.
+  @Test func theExportEndsWhenTooMuchChanges() throws {
+    let fixture = try Fixture()
+    let records = (0..<1500).map { record(.random(), .file, try! ItemName("n\($0)")) }
+      .sorted { $0.id < $1.id }
+    try fixture.folded(records)
+    func change(_ records: ArraySlice<ItemRecord>) throws {
+      try fixture.folded(
+        records.map { record in
+          var changed = record
+          changed.mode ^= 0o100
+          return changed
+        })
+    }
+    let export = try SnapshotExport(fixture.catalog, limit: 20_000)
+    let first = try #require(try export.next())
+    // The root and `Documents` are among them.
+    try change(records[..<(first.items.count - 2)])
+    _ = try #require(try export.next())
+    try change(records[1400...])
+    #expect(throws: Errno.canceled) { try export.next() }
+    // Another reader has all of it.
+    #expect(whole(try pages(fixture.catalog)).items.count == records.count + 2)
+  }
+
   /// What was last agreed on stays the base; what is not in the snapshot is gone remotely.
   @Test func theBaseStays() throws {
     let fixture = try Fixture()

@@ -59,6 +59,8 @@ final class Engine {
   private var counter: UInt64
   var nextInode: UInt64
   var nextEntry: Int64
+  /// Of items that are made here.
+  var identities = IdentityRun<ItemKey>()
   /// Commits of the database that had more in them than flushes.
   var databaseSequence: UInt64
   /// Of the journal: what the database's last commit covers.

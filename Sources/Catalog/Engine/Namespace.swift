@@ -63,7 +63,7 @@ extension Engine {
     note(.entry(parent, name, slot: nil, was: .none))
     names.remove(EntryKey(parent: parent, name: name))
     folded.changed(parent, name, isThere: true)
-    try queries.putEntry.run(db, newEntryNumber(), parent.column, name, inode.number.column)
+    try queries.insertEntry.run(db, newEntryNumber(), parent.column, name, inode.number.column)
     if inode.kind == .directory { parents.insert(inode.number, parent) }
   }
 
@@ -249,7 +249,7 @@ extension Engine {
     var mode = new.mode & 0o7777
     if inherits, new.kind == .directory { mode |= 0o2000 }
     var made = Inode(
-      number: InodeNumber(0), item: .random(), kind: new.kind, mode: mode, owner: new.owner,
+      number: InodeNumber(0), item: identities.next(), kind: new.kind, mode: mode, owner: new.owner,
       group: inherits ? directory.group : new.group, device: new.device, linkCount: 0,
       size: UInt64(new.target.count), accessed: time, modified: time, changed: time,
       created: time, target: new.target, generation: nextNumber())

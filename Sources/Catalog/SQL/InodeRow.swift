@@ -60,7 +60,16 @@ extension Inode {
 
   /// Makes the row, or brings it up to date where it is there.
   func put(_ connection: SQLConnection, _ queries: Queries) throws {
-    try queries.putInode.run(
+    try run(queries.putInode, connection)
+  }
+
+  /// Makes the row of a new inode.
+  func insert(_ connection: SQLConnection, _ queries: Queries) throws {
+    try run(queries.insertInode, connection)
+  }
+
+  private func run(_ query: Query, _ connection: SQLConnection) throws {
+    try query.run(
       connection, number.column, item, detachedColumn, Int64(kind.rawValue), Int64(mode),
       Int64(owner), Int64(group), device.column, Int64(linkCount), size.column,
       accessed.nanoseconds, modified.nanoseconds, changed.nanoseconds, created.nanoseconds,

@@ -160,11 +160,17 @@ final class Queries {
   /// Whatever else stands for an item does so no more.
   let vacateItem = Query(
     "UPDATE inode SET detached = ino WHERE item = ? AND detached = 0 AND ino <> ?")
-  let putInode = Query(
-    """
+  private static let insertedInode = """
     INSERT INTO inode (ino, item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, \
     ctime, btime, target, flags, content, generation, version, blocks) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    """
+  /// For what is known to be new: SQLite keeps no journal of the statement, as it does for those
+  /// that may replace a row.
+  let insertInode = Query(insertedInode)
+  let putInode = Query(
+    """
+    \(insertedInode) \
     ON CONFLICT (ino) DO UPDATE SET item = excluded.item, detached = excluded.detached, \
     mode = excluded.mode, uid = excluded.uid, gid = excluded.gid, nlink = excluded.nlink, size = excluded.size, \
     atime = excluded.atime, mtime = excluded.mtime, ctime = excluded.ctime, \
@@ -195,6 +201,7 @@ final class Queries {
   let entry = Query("SELECT child, id FROM entry WHERE parent = ? AND name = ?")
   /// In whatever order moved and exchanged names are put, the rows they displace go.
   let putEntry = Query("INSERT OR REPLACE INTO entry (id, parent, name, child) VALUES (?, ?, ?, ?)")
+  let insertEntry = Query("INSERT INTO entry (id, parent, name, child) VALUES (?, ?, ?, ?)")
   let retargetEntries = Query("UPDATE entry SET child = ? WHERE child = ?")
   let deleteEntry = Query("DELETE FROM entry WHERE parent = ? AND name = ?")
   let entryNames = Query("SELECT name FROM entry WHERE parent = ?")

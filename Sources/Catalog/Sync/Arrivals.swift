@@ -180,7 +180,7 @@ extension Engine {
       for record in batch.records {
         let inode = numbered(
           Inode(arriving: record, owner: root.owner, group: root.group, at: time, nextNumber()))
-        try inode.put(db, queries)
+        try inode.insert(db, queries)
         if record.kind == .directory { numbers[record.id] = inode.number }
         var parents: [InodeNumber] = []
         for link in record.links {

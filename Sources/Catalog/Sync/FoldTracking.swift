@@ -15,31 +15,81 @@ struct ChunkPlace: Hashable, Comparable {
 ///
 /// Only the first change of a thing counts: before it, it was as at the beginning. What is noted in an
 /// operation that is taken back does no harm, for it says the same as the database.
+///
+/// It takes at most `limit` bytes: where so much changes, the reader begins anew at another time.
 struct FoldTracking {
-  private(set) var items: [ItemID: [UInt8]?] = [:]
-  private(set) var chunks: [ChunkPlace: ChunkLocation?] = [:]
-  private(set) var removed: [ItemID: RemovedItem?] = [:]
-  private(set) var packs: [PackID: PackRecord?] = [:]
-  /// Everything was replaced: the beginning is not to be had any more.
-  var isBroken = false
+  static let limit = 16 << 20
+
+  private(set) var items = ChangedRows<ItemID, [UInt8]>()
+  private(set) var chunks = ChangedRows<ChunkPlace, ChunkLocation>()
+  private(set) var removed = ChangedRows<ItemID, RemovedItem>()
+  private(set) var packs = ChangedRows<PackID, PackRecord>()
+  private var weight = 0
+  private let limit: Int
+  /// The beginning is not to be had any more: everything was replaced, or too much changed.
+  private(set) var isBroken = false
   let token: UInt64
 
-  init(token: UInt64) { self.token = token }
+  init(token: UInt64, limit: Int = FoldTracking.limit) {
+    self.token = token
+    self.limit = limit
+  }
+
+  mutating func giveUp() {
+    self = FoldTracking(token: token, limit: limit)
+    isBroken = true
+  }
 
   mutating func willSet(_ item: ItemID, _ was: [UInt8]?) {
-    if items[item] == nil { items[item] = .some(was) }
+    if !isBroken, items.note(item, was) { add(was?.count ?? 0) }
   }
 
   mutating func willSet(_ place: ChunkPlace, _ was: ChunkLocation?) {
-    if chunks[place] == nil { chunks[place] = .some(was) }
+    if !isBroken, chunks.note(place, was) { add(was == nil ? 0 : 128) }
   }
 
   mutating func willSet(removed item: ItemID, _ was: RemovedItem?) {
-    if removed[item] == nil { removed[item] = .some(was) }
+    if !isBroken, removed.note(item, was) { add(was == nil ? 0 : 384) }
   }
 
   mutating func willSet(_ pack: PackID, _ was: PackRecord?) {
-    if packs[pack] == nil { packs[pack] = .some(was) }
+    if !isBroken, packs.note(pack, was) { add(0) }
+  }
+
+  /// The reader needs nothing more of the items up to this one. Only for one who looks at each once.
+  mutating func hasRead(itemsUpTo item: ItemID) { items.passed = item }
+
+  mutating func hasReadItems() { items.passed = ItemID(high: .max, low: .max) }
+
+  /// `bytes`: of the old value. Each takes a place in a table, which may be half empty, besides.
+  private mutating func add(_ bytes: Int) {
+    weight += bytes + 128
+    guard weight > limit else { return }
+    for was in items.dropPassed() { weight -= (was?.count ?? 0) + 128 }
+    // Not so little that the next few changes make it look through all again.
+    if weight > limit / 4 * 3 { giveUp() }
+  }
+}
+
+/// Old values of what has changed. Nil for what was not there.
+struct ChangedRows<Key: Hashable & Comparable, Value> {
+  private(set) var old: [Key: Value?] = [:]
+  /// What comes up to here is not asked for any more.
+  var passed: Key?
+
+  /// Whether it is noted now.
+  mutating func note(_ key: Key, _ was: Value?) -> Bool {
+    if let passed, key <= passed { return false }
+    guard old[key] == nil else { return false }
+    old[key] = .some(was)
+    return true
+  }
+
+  mutating func dropPassed() -> [Value?] {
+    guard let passed else { return [] }
+    let dropped = old.filter { $0.key <= passed }
+    for key in dropped.keys { old[key] = nil }
+    return Array(dropped.values)
   }
 }
 

@@ -83,10 +83,10 @@ package final class LiveChunks {
         throw Errno.canceled
       }
       var records: [ItemRecord] = []
-      for item in tracking.items.keys {
+      for item in tracking.items.old.keys {
         if let record = try engine.remote(item) { records.append(record) }
       }
-      for item in tracking.removed.keys {
+      for item in tracking.removed.old.keys {
         if let kept = try engine.removedItem(item) { records.append(kept.record) }
       }
       return (try engine.position(), records)

@@ -24,11 +24,16 @@ package final class SnapshotExport {
 
   private static let page: Int64 = 512
 
-  package init(_ catalog: ContainerCatalog) throws(Errno) {
+  package convenience init(_ catalog: ContainerCatalog) throws(Errno) {
+    try self.init(catalog, limit: FoldTracking.limit)
+  }
+
+  /// `limit`: of the memory for what folding changes meanwhile.
+  init(_ catalog: ContainerCatalog, limit: Int) throws(Errno) {
     self.catalog = catalog
     (position, token) = try catalog.changeLazily { engine in
       let token = engine.nextNumber()
-      engine.tracking = FoldTracking(token: token)
+      engine.tracking = FoldTracking(token: token, limit: limit)
       return (try engine.position(), token)
     }
   }
@@ -42,7 +47,7 @@ package final class SnapshotExport {
   }
 
   /// The next page; nil when that was all. ECANCELED when the catalog was given another state as a
-  /// whole, or another reader began.
+  /// whole, when too much changed meanwhile, or another reader began.
   package func next() throws(Errno) -> SnapshotPart? {
     while true {
       if case .done = stage { return nil }
@@ -51,7 +56,13 @@ package final class SnapshotExport {
         guard let tracking = engine.tracking, tracking.token == token, !tracking.isBroken else {
           throw Errno.canceled
         }
-        return try Self.page(of: read, engine, tracking)
+        let page = try Self.page(of: read, engine, tracking)
+        switch page.1 {
+        case .items(let last?): engine.tracking?.hasRead(itemsUpTo: last)
+        case .items(nil): break
+        default: engine.tracking?.hasReadItems()
+        }
+        return page
       }
       stage = after
       let part: SnapshotPart
@@ -88,7 +99,7 @@ package final class SnapshotExport {
         }
       }
       let (isLast, after) = next(rows.map(\.0), { .items(after: $0) }, .chunks(after: nil))
-      result.items = asItWas(rows, after: start, isLast: isLast, tracking.items).map(\.1)
+      result.items = asItWas(rows, after: start, isLast: isLast, tracking.items.old).map(\.1)
       return (result, after)
     case .chunks(let start):
       let rows = try engine.database { db in
@@ -100,17 +111,18 @@ package final class SnapshotExport {
         }
       }
       let (isLast, after) = next(rows.map(\.0), { .chunks(after: $0) }, .removed(after: nil))
-      result.part.chunks = asItWas(rows, after: start, isLast: isLast, tracking.chunks).map(\.1)
+      result.part.chunks = asItWas(rows, after: start, isLast: isLast, tracking.chunks.old).map(\.1)
       return (result, after)
     case .removed(let start):
       let rows = try engine.removedPage(after: start, limit: page)
       let (isLast, after) = next(rows.map(\.0), { .removed(after: $0) }, .packs(after: nil))
-      result.part.removed = asItWas(rows, after: start, isLast: isLast, tracking.removed).map(\.1)
+      result.part.removed = asItWas(rows, after: start, isLast: isLast, tracking.removed.old).map(
+        \.1)
       return (result, after)
     case .packs(let start):
       let rows = try engine.packPage(after: start, limit: page).map { ($0.pack, $0) }
       let (isLast, after) = next(rows.map(\.0), { .packs(after: $0) }, .done)
-      result.part.packs = asItWas(rows, after: start, isLast: isLast, tracking.packs).map(\.1)
+      result.part.packs = asItWas(rows, after: start, isLast: isLast, tracking.packs.old).map(\.1)
       return (result, after)
     case .done:
       return (result, .done)

@@ -65,7 +65,7 @@ extension Engine {
     try noteFolded(position)
     try keepStagedInPlace()
     try dropStaged()
-    tracking?.isBroken = true
+    tracking?.giveUp()
   }
 
   private static let replaceEqualRecords = """
