@@ -34,7 +34,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test soak soak-model soak-kills soak-hangs soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,10 @@ demo: setup build ## watch two devices at work in a directory that is removed af
 test: ## check imports and format, build, and run every test, real mounts included
 	@.ci/setup tests
 	@.ci/test $(SWIFT)
+
+archivers: build ## copy placeholders with every archiver and copier that is installed (docs/archivers.md)
+	@.ci/setup tests
+	@Tests/archivers/table $(binary)
 
 bench: build bench-build ## measure a mount against a native directory (ROUNDS=, BENCH_REPOSITORY=)
 	@$(bench) --binary $(binary) --rounds $(ROUNDS) --json .build/bench.json --table .build/bench.md \
