@@ -130,6 +130,8 @@ final class TestAccount: Sendable {
       echo "left mounted: $(fuse)"; failed=1
     fi
     for mountpoint in $(mounts); do umount -l "$mountpoint" || fusermount3 -uz "$mountpoint"; done
+    # An ordinary user cannot remove what a test left in a directory without write permission.
+    [ "$(id -u)" = 0 ] || find "$ROOT" -xdev -type d ! -perm -u=rwx -exec chmod u+rwx {} \;
     rm -rf --one-file-system "$ROOT" || failed=1
     exit $failed
     """#
