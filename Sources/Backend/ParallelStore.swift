@@ -138,6 +138,10 @@ package final class ParallelStore: PassingStore {
     guard call.isBulk else { return try await body(store) }
     let places = call.kind == .get ? gets : puts
     try await places.enter()
+    guard Transfers.start?.begin() ?? true else {
+      places.leave(.other)
+      throw .cancelled
+    }
     do throws(StoreError) {
       let answer = try await body(store)
       places.leave(.moved(call.sends + received(answer)))

@@ -27,6 +27,8 @@ package struct StoreCall: Sendable {
 package enum Transfers {
   /// A program reads, and does nothing else until it has them: such calls go before all others.
   @TaskLocal package static var isAwaited = false
+  /// Learns when a call has its turn, for a caller that may give it up before that.
+  @TaskLocal package static var start: TransferStart?
 }
 
 extension StoreKey {

@@ -55,7 +55,13 @@ extension DaemonService {
         try await withDeadline(.seconds(3)) { try await account.readQuota() }
       }
     }
-    try connection.wait { try await Self.wait(for: waited, timeout, connection) }
+    let awaited = awaited(request.items)
+    try connection.wait { try await Self.wait(for: waited, awaited, timeout, connection) }
+  }
+
+  /// What is to be uploaded first: an item without a name yet has nothing to upload.
+  private func awaited(_ items: [ItemReference]) -> [(session: ContainerSession, InodeNumber)] {
+    items.compactMap { try? find($0) }.map { ($0.session, $0.inode.number) }
   }
 
   private func decide(
@@ -71,7 +77,8 @@ extension DaemonService {
   }
 
   private static func wait(
-    for sessions: [ContainerSession], _ timeout: Duration?, _ connection: ClientConnection
+    for sessions: [ContainerSession], _ awaited: [(session: ContainerSession, InodeNumber)],
+    _ timeout: Duration?, _ connection: ClientConnection
   ) async throws {
     let first = sessions.reduce(0) { $0 + $1.pendingUploads }
     let reporter = Task {
@@ -89,7 +96,8 @@ extension DaemonService {
     let work: @Sendable () async throws -> Void = {
       try await withThrowingTaskGroup(of: Void.self) { group in
         for session in sessions {
-          group.addTask { try await session.sync.sync(timeout: timeout) }
+          let numbers = awaited.filter { $0.session === session }.map(\.1)
+          group.addTask { try await session.sync.sync(timeout: timeout, awaiting: numbers) }
         }
         try await group.waitForAll()
       }

@@ -4,11 +4,13 @@ package import Platform
 
 extension RemoteContainer {
   /// `stored` is told of chunks as soon as they are in the backend, long before `finish`. At most
-  /// `packs` packs are on their way at once; the store lets through as many as are worth it.
+  /// `packs` packs are on their way at once; the store lets through as many as are worth it. No
+  /// pack begins to be stored while `turn` is closed.
   package func makeUploader(
-    packs: Int = 4, stored: @escaping @Sendable ([ChunkLocation]) -> Void = { _ in }
+    packs: Int = 4, turn: UploadTurn = UploadTurn(),
+    stored: @escaping @Sendable ([ChunkLocation]) -> Void = { _ in }
   ) -> ContentUploader {
-    ContentUploader(self, packs: packs, stored: stored)
+    ContentUploader(self, packs: packs, turn: turn, stored: stored)
   }
 }
 
@@ -30,6 +32,7 @@ package actor ContentUploader {
   private var nextSending = 0
   /// Each is a pack in memory.
   private let parallelPuts: Int
+  private let turn: UploadTurn
   private var failure: RemoteError?
 
   /// Files up to this may be added many at once.
@@ -38,11 +41,12 @@ package actor ContentUploader {
   package static let batchBytes = UInt64(ReadBuffer.capacity)
 
   init(
-    _ container: RemoteContainer, packs: Int = 4,
+    _ container: RemoteContainer, packs: Int = 4, turn: UploadTurn,
     stored: @escaping @Sendable ([ChunkLocation]) -> Void
   ) {
     self.container = container
     parallelPuts = packs
+    self.turn = turn
     tellStored = stored
     memory = UploadMemory()
     room = memory.takePack()
@@ -220,18 +224,23 @@ package actor ContentUploader {
     room = memory.takePack()
     pack = PackBuilder(in: room)
     nextSending += 1
-    let (container, memory, tellStored) = (container, memory, tellStored)
+    let (container, memory, tellStored, turn) = (container, memory, tellStored, turn)
     sending[nextSending] = Task {
       let name = ObjectName.pack(container.incarnation, id)
-      do throws(RemoteError) {
-        guard try await container.putOnce(name, full.bytes, readBack: full.bytes.count) else {
-          throw .damaged(object: name, reason: "another object has its name")
+      let result = await turn.run { () async -> Result<Void, RemoteError> in
+        do throws(RemoteError) {
+          guard try await container.putOnce(name, full.bytes, readBack: full.bytes.count) else {
+            throw .damaged(object: name, reason: "another object has its name")
+          }
+          return .success(())
+        } catch {
+          return .failure(error)
         }
+      }
+      return result.map { _ in
         memory.giveBack(full)
         tellStored(locations)
-        return .success(locations)
-      } catch {
-        return .failure(error)
+        return locations
       }
     }
   }

@@ -7,7 +7,8 @@ struct SyncCommand: ParsableCommand {
     commandName: "sync", abstract: "Sync now.",
     discussion: """
       With --wait returns when everything written here is in the backend and everything the \
-      backend holds is applied here. Content of placeholders is not downloaded.
+      backend holds is applied here. Content of placeholders is not downloaded. While the command \
+      waits, the files that it names, and those in directories that it names, are uploaded first.
 
       When most of a container is removed here at once, its sync pauses until one of \
       --confirm-deletions and --restore-deletions says what is to become of it.

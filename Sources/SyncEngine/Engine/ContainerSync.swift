@@ -1,5 +1,5 @@
 internal import Backend
-internal import Catalog
+package import Catalog
 package import Coordination
 internal import Dispatch
 package import Logging
@@ -239,14 +239,41 @@ package actor ContainerSync {
 
   /// Returns when everything that was written here before the call is in the backend, and everything
   /// that the backend held at the call is applied here. `needsRoom`: fails if the account has no room for
-  /// some of it.
-  package func sync(timeout: Duration? = nil, needsRoom: Bool = true) async throws(SyncFailure) {
+  /// some of it. The files `awaiting`, and those below, are uploaded first as long as the call lasts.
+  package func sync(
+    timeout: Duration? = nil, needsRoom: Bool = true, awaiting numbers: [InodeNumber] = []
+  ) async throws(SyncFailure) {
     let deadline = timeout.map { ContinuousClock.now + $0 }
-    var pause: Duration = .milliseconds(20)
     damaged = [:]
     turns.forgive()
     hurrying += 1
     defer { hurrying -= 1 }
+    let awaited = await beginAwaiting(numbers)
+    let uploads = uploads
+    defer { uploads.endAwaiting(awaited) }
+    let result = await withTaskCancellationHandler {
+      await waitUntilSettled(until: deadline, needsRoom: needsRoom)
+    } onCancel: {
+      // A cycle may go on for long after its caller went away.
+      uploads.endAwaiting(awaited)
+    }
+    try result.get()
+  }
+
+  private func waitUntilSettled(
+    until deadline: ContinuousClock.Instant?, needsRoom: Bool
+  ) async -> Result<Void, SyncFailure> {
+    do throws(SyncFailure) {
+      return .success(try await settle(until: deadline, needsRoom: needsRoom))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private func settle(
+    until deadline: ContinuousClock.Instant?, needsRoom: Bool
+  ) async throws(SyncFailure) {
+    var pause: Duration = .milliseconds(20)
     while true {
       guard !isStopped else { throw .stopped }
       try link.check()

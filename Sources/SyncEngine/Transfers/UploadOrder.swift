@@ -9,17 +9,21 @@ struct UploadBatch {
   var bytes: UInt64
   /// Of one file that programs have open: a copy is uploaded, which nothing writes to.
   var isSnapshot: Bool
+  /// A caller waits for each of its files.
+  var isAwaited: Bool
 
-  init(_ inode: Catalog.Inode, isSnapshot: Bool = false) {
+  init(_ inode: Catalog.Inode, isSnapshot: Bool = false, isAwaited: Bool = false) {
     files = [inode]
+    self.isAwaited = isAwaited
     isSmall = !isSnapshot && inode.size <= ContentUploader.smallFile
     bytes = inode.size
     self.isSnapshot = isSnapshot
   }
 }
 
-/// In which order contents go up: what was saved lately before what lay there, since someone works on
-/// it and may open it elsewhere next; then small before large, so that many are there soon.
+/// In which order contents go up: first what a caller waits for. Then what was saved lately before
+/// what lay there, since someone works on it and may open it elsewhere next; then small before large,
+/// so that many are there soon.
 enum UploadOrder {
   private static let recently = Int64(60) * 1_000_000_000
   private static let mostFiles = 256
@@ -28,25 +32,30 @@ enum UploadOrder {
     Timestamp(nanoseconds: now.nanoseconds - recently)
   }
 
-  /// `last`: items that go after all others.
+  /// `last`: items that go after all others. `awaited`: items that go before all others, in batches
+  /// of their own.
   static func batches(
-    _ files: [Catalog.Inode], at now: Timestamp, last: Set<ItemID> = []
+    _ files: [Catalog.Inode], at now: Timestamp, last: Set<ItemID> = [],
+    awaited: Set<ItemID> = []
   ) -> [UploadBatch] {
     func turn(_ inode: Catalog.Inode) -> Int {
-      last.contains(inode.item) ? 2 : inode.changed < recent(at: now) ? 1 : 0
+      if awaited.contains(inode.item) { return -1 }
+      return last.contains(inode.item) ? 2 : inode.changed < recent(at: now) ? 1 : 0
     }
     let ordered = files.sorted {
       (turn($0), $0.size, $0.item) < (turn($1), $1.size, $1.item)
     }
     var result: [UploadBatch] = []
     for inode in ordered {
-      if let last = result.last, last.isSmall, inode.size <= ContentUploader.smallFile,
-        last.files.count < mostFiles, last.bytes + inode.size <= ContentUploader.batchBytes
+      let isAwaited = awaited.contains(inode.item)
+      if let last = result.last, last.isSmall, last.isAwaited == isAwaited,
+        inode.size <= ContentUploader.smallFile, last.files.count < mostFiles,
+        last.bytes + inode.size <= ContentUploader.batchBytes
       {
         result[result.count - 1].files.append(inode)
         result[result.count - 1].bytes += inode.size
       } else {
-        result.append(UploadBatch(inode))
+        result.append(UploadBatch(inode, isAwaited: isAwaited))
       }
     }
     return result

@@ -36,7 +36,7 @@ struct UploadRun: Sendable {
 
   init(
     coordinator: ContainerCoordinator, transfers: TransferBoard, quiet: QuietFiles,
-    remote: RemoteContainer, packs: Int, known: Set<ChunkID>, times: PackTimes,
+    remote: RemoteContainer, packs: Int, turn: UploadTurn, known: Set<ChunkID>, times: PackTimes,
     failed: @escaping @Sendable (Catalog.Inode, String) -> Void
   ) {
     self.coordinator = coordinator
@@ -44,7 +44,7 @@ struct UploadRun: Sendable {
     self.failed = failed
     self.quiet = quiet
     let (catalog, stored) = (coordinator.catalog, stored)
-    uploader = remote.makeUploader(packs: packs) { chunks in
+    uploader = remote.makeUploader(packs: packs, turn: turn) { chunks in
       stored.withLock { $0 += chunks }
       times.note(chunks)
       try? catalog.noteSent(chunks)
@@ -52,12 +52,12 @@ struct UploadRun: Sendable {
     isKnown = { ids in try catalog.usableChunks(ids).union(ids.filter(known.contains)) }
   }
 
-  /// `begins` is told of each batch before a file of it is opened. A cancelled call ends at once,
-  /// even while packs wait for their turn.
-  func send(_ batches: [UploadBatch], begins: @Sendable (UploadBatch) -> Void) async -> Outcome {
+  /// `next` gives each batch before a file of it is opened, and nil at the end. A cancelled call
+  /// ends at once, even while packs wait for their turn.
+  func send(_ next: @Sendable () -> UploadBatch?) async -> Outcome {
     let uploader = uploader
     let result = await withTaskCancellationHandler {
-      await sendAll(batches, begins)
+      await sendAll(next)
     } onCancel: {
       Task { await uploader.abandon() }
     }
@@ -76,17 +76,16 @@ struct UploadRun: Sendable {
   }
 
   private func sendAll(
-    _ batches: [UploadBatch], _ begins: @Sendable (UploadBatch) -> Void
+    _ next: @Sendable () -> UploadBatch?
   ) async -> Result<[Content], RemoteError> {
     var done: [Content] = []
     do throws(RemoteError) {
-      for batch in batches {
-        if Task.isCancelled { throw .cancelled }
-        begins(batch)
+      while !Task.isCancelled, let batch = next() {
         for (inode, manifest) in try await send(batch) {
           done.append(Content(inode: inode, manifest: manifest, isSnapshot: batch.isSnapshot))
         }
       }
+      if Task.isCancelled { throw .cancelled }
       _ = try await uploader.finish()
       return .success(done)
     } catch {
