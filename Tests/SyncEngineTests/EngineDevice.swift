@@ -28,12 +28,12 @@ final class EngineDevice: Sendable {
 
   /// `former`: a stopped device of which this one is the next life. With `incarnation` and `format`
   /// the device opens a container that it knows, as the daemon does, else it makes one or joins it.
-  /// `place`: its directory, if that is to be a certain one.
+  /// `place`: its directory, if that is to be a certain one. `log` takes what it logs.
   init(
     store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand,
     settings: SyncSettings = SyncSettings(), allotment: Allotment = Allotment(),
     incarnation: IncarnationID? = nil, format: [UInt8]? = nil, after former: EngineDevice? = nil,
-    in place: String? = nil
+    in place: String? = nil, log: (any LogHandler)? = nil
   ) throws {
     directory = former?.directory ?? place ?? "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
     try Files.makeDirectories(directory)
@@ -52,6 +52,7 @@ final class EngineDevice: Sendable {
     if let level = ProcessInfo.processInfo.environment["LOG_LEVEL"] {
       logger.logLevel = Logger.Level(rawValue: level) ?? .info
     }
+    if let log { logger = Logger(label: "test", factory: { _ in log }) }
     sync = ContainerSync(
       coordinator: coordinator,
       link: RemoteLink(
