@@ -39,7 +39,8 @@ import Testing
       of: outcome.moved, from: (.root, old), to: (.root, new), replaced: nil, isExchange: false)
     coordinator.endMoving()
 
-    for _ in 0..<1000 where listener.heard.withLock({ $0.count }) < 2 {
+    let end = ContinuousClock.now + .seconds(120)
+    while listener.heard.withLock({ $0.count }) < 2, ContinuousClock.now < end {
       try await Task.sleep(for: .milliseconds(5))
     }
     #expect(listener.heard.withLock { $0 } == [.item(.changed), .item(.moved)])

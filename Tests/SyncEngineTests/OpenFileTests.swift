@@ -185,7 +185,7 @@ import Testing
 }
 
 /// A new file that a program keeps open.
-private final class HeldFile {
+final class HeldFile {
   let number: InodeNumber
   private(set) var bytes: [UInt8] = []
   private let device: EngineDevice
@@ -205,12 +205,22 @@ private final class HeldFile {
   }
 
   func append(_ count: Int) throws {
-    let more = (0..<count).map { _ in UInt8.random(in: 0...255) }
+    try append(bytes: (0..<count).map { _ in UInt8.random(in: 0...255) })
+  }
+
+  func append(bytes more: [UInt8]) throws {
     try file?.write(more, at: UInt64(bytes.count))
     bytes += more
     try device.catalog.noteContentChange(
       number, size: UInt64(bytes.count),
       modified: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+  }
+
+  func truncate() throws {
+    try file?.truncate(to: 0)
+    bytes = []
+    try device.catalog.noteContentChange(
+      number, size: 0, modified: Timestamp(nanoseconds: SystemClock().nanoseconds()))
   }
 
   func close() {

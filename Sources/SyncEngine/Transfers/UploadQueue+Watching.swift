@@ -26,8 +26,11 @@ extension UploadQueue {
         guard let batch = run.current else { continue }
         let changed = batch.files.filter { hasChanged($0, isSnapshot: batch.isSnapshot) }
         guard !changed.isEmpty else { continue }
+        let time = coordinator.catalog.now
         state.withLock { state in
           for file in changed { state.restless[file.item] = now }
+          // Its new content may wait already, ahead of others.
+          state.removeWaiting([], at: time)
         }
         run.task?.cancel()
       }

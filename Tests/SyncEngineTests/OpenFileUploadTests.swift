@@ -1,0 +1,74 @@
+import Backend
+import Catalog
+import Coordination
+import Foundation
+import Glibc
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import Testing
+
+/// The upload of a snapshot of a file that a program keeps open.
+@Suite(.serialized) struct OpenFileUploadTests {
+  private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
+    let end = ContinuousClock.now + .seconds(120)
+    while try await !isSo() {
+      try #require(ContinuousClock.now < end, "\(what): not within 120 s")
+      try await Task.sleep(for: .milliseconds(5))
+    }
+  }
+
+  /// The copies of contents that this process has open for `device`: files without a name.
+  private func copies(_ device: EngineDevice) throws -> Int {
+    let names = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+    return names.filter { name in
+      let target = try? FileManager.default.destinationOfSymbolicLink(
+        atPath: "/proc/self/fd/\(name)")
+      return target.map { $0.hasPrefix(device.directory) && $0.hasSuffix("(deleted)") } ?? false
+    }.count
+  }
+
+  enum Change: CaseIterable { case truncated, removed }
+
+  @Test(
+    "an open file whose snapshot is being uploaded stops uploading when it is truncated or removed",
+    arguments: Change.allCases)
+  func aSnapshotOfAChangedFileIsGivenUp(change: Change) async throws {
+    let store = PackGate(MemoryStore())
+    var settings = SyncSettings()
+    settings.snapshotQuiet = .milliseconds(100)
+    let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
+    device.coordinator.setLockReader { FileLocks() }
+    let result: Result<Void, any Error>
+    do {
+      await device.sync.start()
+      try await device.sync.sync(timeout: .seconds(60))
+      store.hold()
+      let file = try HeldFile("Documents/log", device)
+      // More than the packs that are on their way and in memory: the copy is still being read.
+      try file.append(bytes: incompressible(64 << 20))
+      try await eventually("its snapshot is sent") {
+        try store.heldOthers + store.heldAwaited > 0 && copies(device) == 1
+      }
+      // A program that goes on to lock the file keeps the next snapshot from being taken.
+      let number = file.number.rawValue
+      device.coordinator.setLockReader {
+        FileLocks(inodes: [number], processes: [getpid()])
+      }
+      switch change {
+      case .truncated: try file.truncate()
+      case .removed: try device.remove("Documents/log")
+      }
+      try await eventually("the snapshot's blocks are free") { try copies(device) == 0 }
+      try await eventually("nothing is sent") { store.heldOthers + store.heldAwaited == 0 }
+      file.close()
+      result = .success(())
+    } catch {
+      result = .failure(error)
+    }
+    store.letGo()
+    await device.end()
+    try result.get()
+  }
+}
