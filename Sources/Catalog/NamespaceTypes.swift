@@ -104,17 +104,16 @@ package struct CatalogCounts: Hashable, Sendable {
 /// What a content file was found to be.
 package struct FoundContent: Sendable {
   package let size: UInt64
-  /// Nanoseconds since 1970.
-  package let modified: Int64
+  package let modified: Timestamp
   /// Of 512 bytes; nil where nobody asked.
   package let blocks: UInt64?
 
-  package init(size: UInt64, modified: Int64, blocks: UInt64? = nil) {
+  package init(size: UInt64, modified: Timestamp, blocks: UInt64? = nil) {
     self.size = size
     self.modified = modified
     self.blocks = blocks
   }
 
   /// There is none, and an empty one is as good.
-  static let nothing = FoundContent(size: 0, modified: 0, blocks: 0)
+  static let nothing = FoundContent(size: 0, modified: .earliest, blocks: 0)
 }

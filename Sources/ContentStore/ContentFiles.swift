@@ -102,15 +102,14 @@ package final class ContentFiles: Sendable {
     try found(key)?.blocks ?? 0
   }
 
-  /// Length, modification time (nanoseconds since 1970) and blocks of the file; nil where there is none.
+  /// Length, modification time and blocks of the file; nil where there is none.
   package func found(_ key: ContentKey) throws(Errno) -> (
-    size: UInt64, modified: Int64, blocks: UInt64
+    size: UInt64, modified: Timestamp, blocks: UInt64
   )? {
     do {
       let status = try Files.status(path(of: key))
-      let time = status.st_mtim
       return (
-        UInt64(status.st_size), Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec),
+        UInt64(status.st_size), Timestamp(status.st_mtim),
         UInt64(max(0, status.st_blocks))
       )
     } catch .noSuchFileOrDirectory {

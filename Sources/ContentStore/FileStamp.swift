@@ -1,10 +1,11 @@
 package import Glibc
+package import Model
 
 /// The fields of `fstat` that change with the bytes of a content file.
 package struct FileStamp: Equatable {
   package let size: UInt64
-  package let modified: Int64
-  package let changed: Int64
+  package let modified: Timestamp
+  package let changed: Timestamp
   /// Of 512 bytes. No part of what is compared: the local file system changes it by itself.
   package let blocks: UInt64
   /// The file gets a second name and loses the first when it comes to stand for another item.
@@ -12,8 +13,8 @@ package struct FileStamp: Equatable {
 
   package init(_ status: stat) {
     size = UInt64(max(0, status.st_size))
-    modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
-    changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+    modified = Timestamp(status.st_mtim)
+    changed = Timestamp(status.st_ctim)
     blocks = UInt64(max(0, status.st_blocks))
     links = UInt64(status.st_nlink)
   }
@@ -31,7 +32,8 @@ package struct FileStamp: Equatable {
   /// The modification time for a row that had `known`. The file's clock is the kernel's coarse one:
   /// it may be a little behind ours, and time is not to go back because of that, nor stand still. A
   /// time that was set on purpose is further away.
-  package func modified(after known: Int64) -> Int64 {
-    modified < known && known - modified < Self.tick ? known + 1 : modified
+  package func modified(after known: Timestamp) -> Timestamp {
+    modified < known && known.nanoseconds(since: modified) < Self.tick
+      ? known.advanced(by: 1) : modified
   }
 }

@@ -2,13 +2,12 @@ package import Model
 
 /// Times as text: RFC 3339 in UTC with nanoseconds, as in `2026-01-31T09:05:00.000000000Z`.
 package enum Instant {
-  package static func text(_ time: Timestamp) -> String { text(nanoseconds: time.nanoseconds) }
-
   package static func text(nanoseconds: Int64) -> String {
-    let billion: Int64 = 1_000_000_000
-    let seconds = floorDivide(nanoseconds, billion)
-    // Not by way of `seconds * billion`, which the first second of all has no room for.
-    let fraction = floorRemainder(nanoseconds, billion)
+    text(Timestamp(nanoseconds: nanoseconds))
+  }
+
+  package static func text(_ time: Timestamp) -> String {
+    let (seconds, fraction) = time.parts
     let days = floorDivide(seconds, 86_400)
     let rest = floorRemainder(seconds, 86_400)
     let date = civil(days)

@@ -34,7 +34,7 @@ extension ContainerCoordinator {
     else { return false }
     try catalog.noteContentChange(
       inode.number, size: stamp.size, blocks: stamp.blocks,
-      modified: Timestamp(nanoseconds: stamp.modified(after: now.modified.nanoseconds)))
+      modified: stamp.modified(after: now.modified))
     return false
   }
 }

@@ -155,7 +155,7 @@ final class DetachedWriters: Sendable {
       else { break }
       try catalog.noteContentChange(
         number, size: stamp.size, blocks: stamp.blocks,
-        modified: Timestamp(nanoseconds: stamp.modified(after: inode.modified.nanoseconds)))
+        modified: stamp.modified(after: inode.modified))
       state.files[number]?.seen = stamp
       isChanged = true
     }

@@ -173,7 +173,7 @@ extension ContainerFileSystem {
 
   /// A file of which nobody can have seen much yet, as programs make them to save a document.
   private func isSaving(_ source: Catalog.Inode, over replaced: Catalog.Inode) -> Bool {
-    let age = catalog.now.nanoseconds - source.created.nanoseconds
+    let age = catalog.now.nanoseconds(since: source.created)
     return (0..<Self.savingTime).contains(age) && source.linkCount == 1
       && replaced.linkCount == 1 && !replaced.isExcluded
   }

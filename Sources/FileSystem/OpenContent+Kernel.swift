@@ -58,7 +58,7 @@ extension OpenContent {
             let stamp = FileStamp(try readOnlyFile(&state).status())
             state.kernel.watch = KernelUse.Watch(
               seen: stamp,
-              mayHaveMissed: abs(now.nanoseconds - stamp.modified) < FileStamp.tick)
+              mayHaveMissed: abs(now.nanoseconds(since: stamp.modified)) < FileStamp.tick)
           }
         } catch {
           dropBacking(&state)
@@ -200,7 +200,7 @@ extension OpenContent {
     let before = try catalog.inode(number)
     try catalog.noteContentChange(
       number, size: stamp.size, blocks: stamp.blocks,
-      modified: Timestamp(nanoseconds: stamp.modified(after: before.modified.nanoseconds)))
+      modified: stamp.modified(after: before.modified))
     state.blocks = stamp.blocks
     state.kernel.seen(stamp)
     state.changes += 1

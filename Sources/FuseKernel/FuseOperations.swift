@@ -273,12 +273,12 @@ extension FuseAttributeChanges {
     if has(FUSE_SET_ATTR_ATIME_NOW) {
       accessed = .now
     } else if has(FUSE_SET_ATTR_ATIME) {
-      accessed = .at(attributes.st_atim.nanoseconds)
+      accessed = .at(attributes.st_atim)
     }
     if has(FUSE_SET_ATTR_MTIME_NOW) {
       modified = .now
     } else if has(FUSE_SET_ATTR_MTIME) {
-      modified = .at(attributes.st_mtim.nanoseconds)
+      modified = .at(attributes.st_mtim)
     }
   }
 }

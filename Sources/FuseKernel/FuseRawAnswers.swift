@@ -34,19 +34,16 @@ extension fuse_entry_out {
 
 extension fuse_attr {
   init(_ attributes: FuseAttributes) {
-    let accessed = timespec(nanoseconds: attributes.accessed)
-    let modified = timespec(nanoseconds: attributes.modified)
-    let changed = timespec(nanoseconds: attributes.changed)
     self.init()
     ino = attributes.node
     size = attributes.size
     blocks = attributes.blocks
-    atime = UInt64(bitPattern: Int64(accessed.tv_sec))
-    mtime = UInt64(bitPattern: Int64(modified.tv_sec))
-    ctime = UInt64(bitPattern: Int64(changed.tv_sec))
-    atimensec = UInt32(accessed.tv_nsec)
-    mtimensec = UInt32(modified.tv_nsec)
-    ctimensec = UInt32(changed.tv_nsec)
+    atime = UInt64(bitPattern: Int64(attributes.accessed.tv_sec))
+    mtime = UInt64(bitPattern: Int64(attributes.modified.tv_sec))
+    ctime = UInt64(bitPattern: Int64(attributes.changed.tv_sec))
+    atimensec = UInt32(attributes.accessed.tv_nsec)
+    mtimensec = UInt32(attributes.modified.tv_nsec)
+    ctimensec = UInt32(attributes.changed.tv_nsec)
     mode = attributes.mode
     nlink = UInt32(clamping: attributes.linkCount)
     uid = attributes.user
@@ -69,21 +66,20 @@ extension ubiquity_fuse_statx_out {
     stat.number = attributes.node
     stat.size = attributes.size
     stat.blocks = attributes.blocks
-    stat.accessed = ubiquity_fuse_sx_time(nanoseconds: attributes.accessed)
-    stat.modified = ubiquity_fuse_sx_time(nanoseconds: attributes.modified)
-    stat.changed = ubiquity_fuse_sx_time(nanoseconds: attributes.changed)
+    stat.accessed = ubiquity_fuse_sx_time(attributes.accessed)
+    stat.modified = ubiquity_fuse_sx_time(attributes.modified)
+    stat.changed = ubiquity_fuse_sx_time(attributes.changed)
     stat.device_major = ubiquity_device_major(attributes.device)
     stat.device_minor = ubiquity_device_minor(attributes.device)
     if let created = attributes.created {
       stat.mask |= ubiquity_statx_born
-      stat.born = ubiquity_fuse_sx_time(nanoseconds: created)
+      stat.born = ubiquity_fuse_sx_time(created)
     }
   }
 }
 
 extension ubiquity_fuse_sx_time {
-  fileprivate init(nanoseconds value: Int64) {
-    let time = timespec(nanoseconds: value)
+  fileprivate init(_ time: timespec) {
     self.init(seconds: Int64(time.tv_sec), nanoseconds: UInt32(time.tv_nsec), reserved: 0)
   }
 }

@@ -231,9 +231,9 @@ extension stat {
     st_size = off_t(clamping: attributes.size)
     st_blksize = 4096
     st_blocks = blkcnt_t(clamping: attributes.blocks)
-    st_atim = timespec(nanoseconds: attributes.accessed)
-    st_mtim = timespec(nanoseconds: attributes.modified)
-    st_ctim = timespec(nanoseconds: attributes.changed)
+    st_atim = attributes.accessed
+    st_mtim = attributes.modified
+    st_ctim = attributes.changed
   }
 }
 
@@ -249,25 +249,5 @@ extension statvfs {
     f_ffree = fsfilcnt_t(statistics.filesFree)
     f_favail = fsfilcnt_t(statistics.filesFree)
     f_namemax = UInt(statistics.nameLength)
-  }
-}
-
-extension timespec {
-  /// The part of a second is never negative, before 1970 either. Any value can be taken apart.
-  init(nanoseconds: Int64) {
-    var (seconds, part) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
-    if part < 0 {
-      seconds -= 1
-      part += 1_000_000_000
-    }
-    self.init(tv_sec: Int(seconds), tv_nsec: Int(part))
-  }
-
-  /// Clamped to what nanoseconds in 64 bits can say: 1677 to 2262, from the first whole second on.
-  var nanoseconds: Int64 {
-    let (product, overflow) = Int64(tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
-    guard !overflow else { return tv_sec < 0 ? -9_223_372_036_000_000_000 : .max }
-    let (sum, overflowed) = product.addingReportingOverflow(Int64(tv_nsec))
-    return overflowed ? .max : sum
   }
 }

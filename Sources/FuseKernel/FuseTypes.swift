@@ -1,3 +1,5 @@
+package import Glibc
+
 /// Who asks. Of a delayed write from the page cache it says nothing.
 package struct FuseCaller: Sendable {
   package let user: UInt32
@@ -14,7 +16,7 @@ package struct FuseCaller: Sendable {
   }
 }
 
-/// What stat(2) tells. Times are nanoseconds since 1970.
+/// What stat(2) tells.
 package struct FuseAttributes: Sendable {
   package var node: UInt64
   /// With the type bits.
@@ -26,16 +28,17 @@ package struct FuseAttributes: Sendable {
   package var size: UInt64
   /// Of 512 bytes.
   package var blocks: UInt64
-  package var accessed: Int64
-  package var modified: Int64
-  package var changed: Int64
+  package var accessed: timespec
+  package var modified: timespec
+  package var changed: timespec
   /// Of birth; nil where it is not known. Only an answer with the extended status carries it.
-  package var created: Int64?
+  package var created: timespec?
 
   package init(
     node: UInt64, mode: UInt32, linkCount: UInt64 = 0, user: UInt32 = 0, group: UInt32 = 0,
-    device: UInt64 = 0, size: UInt64 = 0, blocks: UInt64 = 0, accessed: Int64 = 0,
-    modified: Int64 = 0, changed: Int64 = 0, created: Int64? = nil
+    device: UInt64 = 0, size: UInt64 = 0, blocks: UInt64 = 0,
+    accessed: timespec = timespec(), modified: timespec = timespec(),
+    changed: timespec = timespec(), created: timespec? = nil
   ) {
     self.node = node
     self.mode = mode
@@ -118,8 +121,7 @@ package struct FuseOpened {
 package struct FuseAttributeChanges: Sendable {
   package enum Time: Sendable {
     case now
-    /// Nanoseconds since 1970.
-    case at(Int64)
+    case at(timespec)
   }
 
   package var mode: UInt32?

@@ -1,10 +1,13 @@
+internal import Model
+
 /// Dates as text: RFC 3339, with or without a time; without a zone it is UTC.
 enum DateText {
-  /// Nanoseconds since 1970; nil for what is no date, or none between 1678 and 2262.
+  /// As in `Timestamp.nanoseconds`; nil for what is no date. A date that no file can have becomes
+  /// the first or the last that one can have.
   static func nanoseconds(_ text: String) -> Int64? {
     var rest = Substring(text)
     guard let year = digits(4, &rest), skip("-", &rest), let month = digits(2, &rest),
-      skip("-", &rest), let day = digits(2, &rest), 1678...2261 ~= year, 1...12 ~= month,
+      skip("-", &rest), let day = digits(2, &rest), year > 0, 1...12 ~= month,
       1...length(ofMonth: month, year) ~= day
     else { return nil }
     var seconds = days(year, month, day) * 86_400
@@ -29,7 +32,7 @@ enum DateText {
       seconds -= offset
     }
     guard rest.isEmpty else { return nil }
-    return seconds * 1_000_000_000 + fraction
+    return Timestamp(seconds: seconds, nanoseconds: fraction).nanoseconds
   }
 
   private static func nanosecondsOfFraction(_ rest: inout Substring) -> Int64? {

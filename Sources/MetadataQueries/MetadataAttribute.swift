@@ -132,6 +132,7 @@ package enum MetadataValue: Hashable, Sendable {
   case number(Double)
   case flag(Bool)
   /// Nanoseconds since 1970.
+  /// As in `Timestamp.nanoseconds`.
   case date(Int64)
   /// There is none.
   case null

@@ -1,3 +1,5 @@
+internal import Model
+
 /// A predicate as it is asked of many items.
 package struct PredicateMatcher: Sendable {
   private indirect enum Step: Sendable {
@@ -158,7 +160,8 @@ package struct PredicateMatcher: Sendable {
     }
     return switch (left, right) {
     case (.text(let left), .text(let right)): sign(left, right)
-    case (.date(let left), .date(let right)): sign(left, right)
+    case (.date(let left), .date(let right)):
+      sign(Timestamp(nanoseconds: left), Timestamp(nanoseconds: right))
     case (.null, .null): 0
     case (.null, _): -1
     case (_, .null): 1

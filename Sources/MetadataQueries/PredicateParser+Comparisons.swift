@@ -211,11 +211,9 @@ extension PredicateParser {
     return Written(value: value, offset: offset)
   }
 
-  /// Seconds from 2001 on, as Foundation counts them; nil for what is beyond 1678 to 2262.
+  /// Seconds from 2001 on, as Foundation counts them.
   private static func date(_ seconds: Double) -> MetadataValue? {
-    let nanoseconds = ((seconds + 978_307_200) * 1_000_000_000).rounded()
-    guard abs(nanoseconds) < 9.2e18 else { return nil }
-    return .date(Int64(nanoseconds))
+    MetadataValue(secondsSince1970: seconds + 978_307_200)
   }
 
   static func number(_ text: String) -> MetadataValue? {

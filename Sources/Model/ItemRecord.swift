@@ -11,15 +11,6 @@ package enum ItemKind: UInt8, Sendable, Hashable, CaseIterable {
   package var isSynced: Bool { rawValue <= ItemKind.symbolicLink.rawValue }
 }
 
-/// Nanoseconds since 1970-01-01 00:00 UTC; 1677 to 2262.
-package struct Timestamp: Hashable, Comparable, Sendable {
-  package let nanoseconds: Int64
-
-  package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
-
-  package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
-}
-
 /// Where an item stands: a name in a directory. A hard-linked file has several.
 package struct Link: Hashable, Comparable, Sendable {
   package var parent: ItemID

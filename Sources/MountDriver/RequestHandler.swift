@@ -61,8 +61,8 @@ extension RequestHandler {
       node: inode.number.rawValue, mode: Self.type(inode.kind) | UInt32(inode.mode & 0o7777),
       linkCount: UInt64(inode.linkCount), user: inode.owner, group: inode.group,
       device: inode.device, size: status.size, blocks: status.blocks,
-      accessed: inode.accessed.nanoseconds, modified: inode.modified.nanoseconds,
-      changed: inode.changed.nanoseconds, created: inode.created.nanoseconds)
+      accessed: timespec(inode.accessed), modified: timespec(inode.modified),
+      changed: timespec(inode.changed), created: timespec(inode.created))
   }
 
   static func type(_ kind: ItemKind) -> UInt32 {
@@ -159,7 +159,9 @@ extension RequestHandler: FuseHandler {
     switch time {
     case nil: nil
     case .now: .now
-    case .at(let nanoseconds): .at(Timestamp(nanoseconds: nanoseconds))
+    case .at(let time):
+      .at(
+        Timestamp(kernelSeconds: Int64(time.tv_sec), nanoseconds: Int64(time.tv_nsec)))
     }
   }
 

@@ -28,8 +28,8 @@ final class VersionsHandler: Sendable {
       linkCount: 1,
       user: status.owner, group: status.group, size: status.size,
       blocks: status.isDirectory ? 0 : (status.size + 511) / 512,
-      accessed: status.modified.nanoseconds, modified: status.modified.nanoseconds,
-      changed: status.changed.nanoseconds)
+      accessed: timespec(status.modified), modified: timespec(status.modified),
+      changed: timespec(status.changed))
   }
 
   private func entry(_ status: VersionStatus) -> FuseEntry {

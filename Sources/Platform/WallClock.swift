@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The wall clock, behind a protocol so that tests can set it.
 package protocol WallClock: Sendable {
-  /// Nanoseconds since 1970-01-01 00:00 UTC.
+  /// Nanoseconds since 1970-01-01 00:00 UTC, modulo 2^64 as in `Timestamp`.
   func nanoseconds() -> Int64
 }
 
@@ -12,7 +12,7 @@ package struct SystemClock: WallClock {
   package func nanoseconds() -> Int64 {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
   }
 }
 

@@ -76,12 +76,12 @@ extension ItemRecord {
     guard kind == .file || wire.conflicts.allSatisfy(\.hasManifest) else {
       throw RecordError("a package's conflict version has no content")
     }
-    let content = wire.hasContent ? try Self.version(wire.content) : nil
+    let content = wire.hasContent ? try ContentVersion(wire: wire.content) : nil
     guard content?.isResolved != true else { throw RecordError("its content lost a conflict") }
     self.init(
       id: id, kind: kind, links: try Self.links(wire.links, of: id, kind: kind),
-      mode: UInt16(wire.mode), modified: Timestamp(clamping: wire.modified),
-      created: Timestamp(clamping: wire.created),
+      mode: UInt16(wire.mode), modified: Timestamp(nanoseconds: wire.modified),
+      created: Timestamp(nanoseconds: wire.created),
       attributes: try Self.attributes(wire.attributes, lists: wire.accessLists), target: target,
       isPackage: wire.isPackage, content: content,
       conflicts: try Self.conflicts(wire.conflicts, beside: content))
@@ -150,13 +150,6 @@ extension ItemRecord {
     return result
   }
 
-  /// No time of another device may be one that cannot be worked with here.
-  private static func version(_ wire: WireContentVersion) throws(RecordError) -> ContentVersion {
-    var wire = wire
-    wire.modified = Timestamp(clamping: wire.modified).nanoseconds
-    return try ContentVersion(wire: wire)
-  }
-
   private static func conflicts(_ wire: [WireContentVersion], beside content: ContentVersion?)
     throws(RecordError) -> [ContentVersion]
   {
@@ -168,7 +161,7 @@ extension ItemRecord {
     var result: [ContentVersion] = []
     result.reserveCapacity(wire.count)
     for version in wire {
-      let version = try Self.version(version)
+      let version = try ContentVersion(wire: version)
       guard seen.insert(version.id).inserted else {
         throw RecordError("a version is there twice")
       }

@@ -45,7 +45,7 @@ extension SnapshotPart {
     for pack in wire.chunks { chunks += try PackContents.locations(pack) }
     for wire in wire.removed {
       let item = RemovedItem(
-        record: try ItemRecord(wire: wire.record), removed: Timestamp(clamping: wire.time),
+        record: try ItemRecord(wire: wire.record), removed: Timestamp(nanoseconds: wire.time),
         device: try Wire.identifier(wire.device, "a removing device"))
       if let last = removed.last, !(last.record.id < item.record.id) {
         throw RecordError("removed items are not sorted or not distinct")
@@ -96,7 +96,7 @@ extension SnapshotIndex {
       position: LogPosition(sequence: wire.sequence, hash: [UInt8](wire.logHash)),
       origin: LogOrigin(
         device: try Wire.identifier(wire.device, "the snapshot's device"),
-        time: Timestamp(clamping: wire.time)),
+        time: Timestamp(nanoseconds: wire.time)),
       writer: try Wire.identifier(wire.writer, "the snapshot's writer"),
       parts: (0..<count).map { index in
         Part(hash: Array(hashes[index * 32..<index * 32 + 32]), length: wire.partLengths[index])
@@ -157,7 +157,7 @@ extension DeviceCursor {
     }
     self.init(
       device: try Wire.identifier(wire.device, "the cursor's device"), sequence: wire.sequence,
-      time: Timestamp(clamping: wire.time), keepRemovedDays: wire.keepRemovedDays,
+      time: Timestamp(nanoseconds: wire.time), keepRemovedDays: wire.keepRemovedDays,
       hash: wire.hash.isEmpty ? nil : [UInt8](wire.hash), recovery: wire.recovery)
   }
 }

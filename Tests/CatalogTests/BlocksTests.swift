@@ -100,8 +100,10 @@ import Testing
     let stamp = try after.dirtyStamp(file.item)
     // The size is right, so nothing was put right that others have to hear of.
     #expect(
-      try after.recover { _ throws(Errno) in FoundContent(size: 10, modified: 5, blocks: 16) }
-        .isEmpty)
+      try after.recover { _ throws(Errno) in
+        FoundContent(size: 10, modified: Timestamp(nanoseconds: 5), blocks: 16)
+      }
+      .isEmpty)
     #expect(try after.inode(file.number).blocks == 16)
     #expect(try after.dirtyStamp(file.item) == stamp)
   }

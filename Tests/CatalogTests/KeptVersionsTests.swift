@@ -17,7 +17,7 @@ import Testing
   }
 
   private func removed() throws -> [ItemRecord] {
-    try catalog.removedItems(since: Timestamp(nanoseconds: .min)).map(\.record)
+    try catalog.removedItems(since: .earliest).map(\.record)
   }
 
   private func edited(_ record: ItemRecord, _ seed: UInt8, parent: VersionID?) -> ItemRecord {

@@ -56,7 +56,7 @@ private struct RandomLog {
           } else if let pack = condemned.popLast() {
             changes.deleted = [pack]
           } else if let item = try catalog.removedItems(
-            since: Timestamp(nanoseconds: .min)
+            since: .earliest
           ).first {
             changes.forgotten = [item.record.id]
           }

@@ -58,7 +58,7 @@ extension ItemName: ExpressibleByStringLiteral {
 /// A catalog in a directory of its own, and shorthands.
 final class Fixture {
   let directory: TemporaryDirectory
-  let clock = TickingClock()
+  let clock: TickingClock
   private(set) var catalog: ContainerCatalog
   let documents: InodeNumber
   private var sequence: UInt64 = 0
@@ -68,7 +68,8 @@ final class Fixture {
   var path: String { directory.path + "/catalog.sqlite" }
 
   /// `isNew`: of a device that has read nothing of the log.
-  init(isNew: Bool = false) throws {
+  init(isNew: Bool = false, clock: TickingClock = TickingClock()) throws {
+    self.clock = clock
     directory = try TemporaryDirectory()
     catalog = try ContainerCatalog(
       path: directory.path + "/catalog.sqlite", owner: 1000, group: 100, clock: clock)

@@ -233,5 +233,41 @@ extension EndToEnd {
           """)
       }
     }
+
+    // mount(8) calls helpers in /sbin alone, and leaves them only the usual PATH. In a mount
+    // namespace of its own the test puts helper and program there.
+    @Test(
+      "a line of fstab with allow_dev and allow_suid gives a mount without nodev and nosuid",
+      .enabled(if: TestAccount.isRoot))
+    func fstabAllowsDevicesAndSetIDs() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          cat > inside <<'END'
+          set -eu
+          program=$(command -v ubiquityfs)
+          mount -t tmpfs none "$(readlink -f /sbin)"
+          ln -s "$SOURCES/mount-helpers/mount.ubiquityfs" /sbin/mount.ubiquityfs
+          mount -t tmpfs none /usr/local/bin
+          ln -s "$program" /usr/local/bin/ubiquityfs
+          mount -T fstab "$A_MOUNT"
+          END
+          flags() {
+            on a unmount "$A_MOUNT" >&2
+            echo "$CONTAINER $A_MOUNT ubiquityfs noauto,state=$ROOT/a,$1 0 0" > fstab
+            unshare -m --propagation private sh inside >&2
+            awk -v at="$A_MOUNT" '$2 == at { print $4 }' /proc/self/mounts |
+              tr ',' '\n' | grep -xE 'nodev|nosuid' | sort | tr '\n' ' ' || true
+          }
+          same "$(flags defaults)" 'nodev nosuid '
+          mountpoint -q "$A_MOUNT"
+          same "$(flags allow_dev)" 'nosuid '
+          same "$(flags allow_dev,allow_suid)" ''
+          mountpoint -q "$A_MOUNT"
+          mknod "$A/null" c 1 3; echo text > "$A/null"; same "$(cat "$A/null")" ''
+          """)
+      }
+    }
   }
 }

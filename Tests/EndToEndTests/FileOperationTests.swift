@@ -144,6 +144,13 @@ extension EndToEnd {
             cd "$1" && find tree secret ! -type l | sort | xargs getfacl -n | grep -v '^# owner:' | grep -v '^# group:'
           )
           same "$(lists "$B")" "$(lists "$A")"
+          # ls marks what has a list, and only that.
+          marked() (cd "$1" && ls -lR tree | grep -E '^[-d]' | awk '{ print substr($1, 11), $NF }')
+          mkdir local; cp -a native local/tree; rm local/tree/d/fifo local/tree/copy/fifo
+          marked local | grep -q '^+'
+          same "$(marked "$A")" "$(marked local)"
+          same "$(marked "$B")" "$(marked local)"
+          same "$(stat -c %A "$A/secret") $(ls -l "$B/secret" | cut -c 11)" '-rw-r----- +'
           setfacl -m u:4321:rwx "$B/tree/copy/sub"; synced b a
           same "$(lists "$A" | grep -c 'user:4321:rwx')" 1
           """)

@@ -51,7 +51,7 @@ extension SimulatedDevice {
       try self.checkUp(life)
       try self.discard(record, except: kept, inode, life)
       let before = Set(
-        try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)).map(\.record.id))
+        try life.catalog.removedItems(since: .earliest).map(\.record.id))
       do {
         try await life.sync.resolve(
           inode.number, keep: [kept],
@@ -65,7 +65,7 @@ extension SimulatedDevice {
         return
       }
       // A device drops only versions that it had been shown.
-      for removed in try life.catalog.removedItems(since: Timestamp(nanoseconds: .min))
+      for removed in try life.catalog.removedItems(since: .earliest)
       where removed.device == self.id && !before.contains(removed.record.id) {
         for version in removed.record.contents
         where ItemRecord.owner(of: version.id, keptAs: removed.record.id) == item
@@ -80,7 +80,7 @@ extension SimulatedDevice {
   /// Brings something back from the trash.
   func restore(choice: Int) {
     begin("plot restores") { life in
-      let removed = try life.catalog.removedItems(since: Timestamp(nanoseconds: .min))
+      let removed = try life.catalog.removedItems(since: .earliest)
         .sorted { $0.record.id < $1.record.id }
       guard !removed.isEmpty else { return }
       let chosen = removed[choice % removed.count].record

@@ -254,7 +254,7 @@ extension World {
       there.formUnion(life.keptInConflicts(of: item.inode))
     }
     var kept = there
-    for removed in try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)) {
+    for removed in try life.catalog.removedItems(since: .earliest) {
       kept.formUnion(DeviceLife.contents(of: removed.record))
     }
     let lost = ledger.acknowledged.filter { content, _ in
@@ -450,7 +450,7 @@ extension SimulatedDevice {
   /// The trash; the same on all devices as long as none forgets it.
   func trash() throws -> [String] {
     guard let life, !world.emptiesTrash else { return [] }
-    return try life.catalog.removedItems(since: Timestamp(nanoseconds: .min)).map { removed in
+    return try life.catalog.removedItems(since: .earliest).map { removed in
       let contents = removed.record.contents.map { "\($0.id)" }.sorted()
       return "trash \(removed.record.id) \(removed.record.kind) \(contents) by \(removed.device)"
     }.sorted()

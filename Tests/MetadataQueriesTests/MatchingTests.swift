@@ -50,6 +50,25 @@ import Testing
     }
   }
 
+  @Test(
+    "dates compare as times from 1901 to 2446, and a date outside of that as the nearest one",
+    arguments: [
+      ("modified > '2300-01-01'", true), ("modified > '1901-12-14'", true),
+      ("modified == '2400-01-01T00:00:00Z'", true), ("modified < '2026-01-01'", false),
+      ("modified BETWEEN {'2399-12-31', '9999-12-31'}", true), ("modified < '1850-01-01'", false),
+      // Seconds from 2001 on.
+      ("modified == CAST(12591158400, 'NSDate')", true),
+      ("modified > CAST(1e300, 'NSDate')", false), ("modified > CAST(-1e300, 'NSDate')", true),
+    ])
+  func lateDatesAreCompared(text: String, result: Bool) throws {
+    let late = MetadataValue.date(13_569_465_600 &* 1_000_000_000)
+    #expect(try matches(text, [.modified: late]) == result)
+    #expect(late.secondsSince1970 == 13_569_465_600)
+    #expect(MetadataValue(secondsSince1970: 13_569_465_600) == late)
+    #expect(MetadataValue(secondsSince1970: -1.5) == .date(-1_500_000_000))
+    #expect(MetadataValue.date(-1_500_000_000).secondsSince1970 == -1.5)
+  }
+
   @Test func whatIsDearIsAskedLast() throws {
     let matcher = PredicateMatcher(try QueryPredicate("isUploaded == 1 AND name == 'a'"))
     #expect(matcher.needsStatus)

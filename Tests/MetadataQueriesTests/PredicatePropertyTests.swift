@@ -129,8 +129,10 @@ private struct Seeded: RandomNumberGenerator {
       return Int64(exactly: number).map { .integer($0) } ?? .number(number)
     case .flag: return .flag(.random(using: &random))
     case .date:
+      // From 1901 to 2446; from 2262 on the count wraps.
+      let seconds = Int64.random(in: -2_147_483_648..<15_032_385_535, using: &random)
       return .date(
-        .random(in: -9_000_000_000_000_000_000...9_000_000_000_000_000_000, using: &random))
+        seconds &* 1_000_000_000 &+ .random(in: 0..<1_000_000_000, using: &random))
     }
   }
 }

@@ -185,9 +185,10 @@ struct MountTests {
     let mounted = try Mounted(over: transport)
     try await expect(
       """
-      touch -d '1600-01-01 UTC' f; stat -c %Y f; touch -d '2300-01-01 UTC' f; stat -c %Y f
+      touch -d '1600-01-01 UTC' f; stat -c %Y f; touch -d '3000-01-01 UTC' f; stat -c %Y f
+      touch -d '1901-12-14 UTC' f; stat -c %Y f; touch -d '2300-01-01 UTC' f; stat -c %Y f
       touch -d '1969-12-31 23:59:59.5 UTC' f; stat -c %.1Y f
-      """, in: mounted, prints: "-9223372036\n9223372036\n-0.5\n")
+      """, in: mounted, prints: "-2147483648\n15032385535\n-2147472000\n10413792000\n-0.5\n")
     try mounted.mount.unmount()
   }
 

@@ -75,7 +75,7 @@ struct LostAnswerTests {
     for device in [first, second] {
       #expect(try device.find("Documents/file") == nil)
       #expect(try await device.read("Documents/other") == Array("CHANGED".utf8))
-      let trash = try device.catalog.removedItems(since: Timestamp(nanoseconds: .min))
+      let trash = try device.catalog.removedItems(since: .earliest)
       #expect(trash.contains { $0.record.links.first?.name.description == "file" })
     }
     await first.end()

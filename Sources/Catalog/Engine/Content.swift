@@ -88,7 +88,7 @@ extension Engine {
   ) throws -> [InodeNumber] {
     let began = try database { db in
       let rows = try Query("SELECT ino, began FROM open_write").all(db) { row in
-        (row.number(0), row.integer(1))
+        (row.number(0), row.time(1))
       }
       return Dictionary(rows, uniquingKeysWith: { first, _ in first })
     }
@@ -105,10 +105,11 @@ extension Engine {
       // the file is empty then, as it would be on a local disk. What is uploaded never is.
       guard let found = try probe(key) ?? (inode.version == nil ? .nothing : nil) else { continue }
       // The file's clock is the kernel's coarse one; a second covers that.
-      let isWritten = began[number].map { found.modified >= $0 - 1_000_000_000 } ?? false
+      let isWritten =
+        began[number].map { found.modified >= $0.advanced(by: -1_000_000_000) } ?? false
       // An fsync leaves the time to the content file. A time that was set on purpose is older than
       // the change time, which is that of the last change that the row knows.
-      let isLater = inode.version == nil && found.modified > inode.changed.nanoseconds
+      let isLater = inode.version == nil && found.modified > inode.changed
       let isKnown = inode.blocks == found.blocks
       inode.blocks = found.blocks
       guard found.size != inode.size || isLater || (isWritten && inode.version != nil) else {
@@ -117,7 +118,7 @@ extension Engine {
       }
       inode.size = found.size
       inode.version = nil
-      inode.modified = max(inode.modified, Timestamp(nanoseconds: found.modified))
+      inode.modified = max(inode.modified, found.modified)
       inode.changed = now
       try store(inode)
       mark(inode)

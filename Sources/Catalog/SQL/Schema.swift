@@ -270,7 +270,7 @@ final class Queries {
     SELECT i.item FROM dirty d JOIN inode i ON i.item = d.item AND i.detached = 0 \
     JOIN remote r ON r.item = d.item AND r.same = 1 \
     WHERE i.kind = 1 AND i.content = 0 AND i.version IS NULL \
-    ORDER BY i.ctime < ?, i.size, i.item LIMIT ? OFFSET ?
+    ORDER BY \(TimeOrder.precedes("i.ctime", "?1")), i.size, i.item LIMIT ?2 OFFSET ?3
     """)
   let stampCount = Query("SELECT COUNT(*) FROM dirty")
 
@@ -296,12 +296,16 @@ final class Queries {
   let deleteRemoteLink = Query("DELETE FROM remote_link WHERE parent = ? AND name = ?")
   let removed = Query("SELECT record, time, device FROM removed WHERE item = ?")
   let allRemoved = Query(
-    "SELECT record, time, device FROM removed WHERE time >= ? ORDER BY time DESC, item")
+    """
+    SELECT record, time, device FROM removed WHERE NOT \(TimeOrder.precedes("time", "?1")) \
+    ORDER BY \(TimeOrder.isLate("time")) DESC, time DESC, item
+    """)
   let setRemoved = Query(
     "INSERT OR REPLACE INTO removed (item, record, time, device) VALUES (?, ?, ?, ?)")
   let deleteRemoved = Query("DELETE FROM removed WHERE item = ?")
 
-  let removedBefore = Query("SELECT item FROM removed WHERE time < ? LIMIT ?")
+  let removedBefore = Query(
+    "SELECT item FROM removed WHERE \(TimeOrder.precedes("time", "?1")) LIMIT ?2")
   let removedPage = Query(
     "SELECT item, record, time, device FROM removed WHERE item > ? ORDER BY item LIMIT ?")
   let remotePage = Query(
@@ -343,7 +347,7 @@ final class Queries {
     INSERT OR REPLACE INTO sent (id, pack, offset, stored, length, time) VALUES (?, ?, ?, ?, ?, ?)
     """)
   let deleteSent = Query("DELETE FROM sent WHERE id = ?")
-  let dropSent = Query("DELETE FROM sent WHERE time < ?")
+  let dropSent = Query("DELETE FROM sent WHERE \(TimeOrder.precedes("time", "?1"))")
   let chunkPage = Query(
     """
     SELECT id, pack, offset, stored, length FROM chunk WHERE (pack, offset) > (?, ?) \

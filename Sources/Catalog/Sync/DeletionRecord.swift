@@ -45,7 +45,7 @@ extension DeletionRecord {
       bytes[field * 8..<field * 8 + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
     }
     func time(_ number: UInt64) -> Timestamp? {
-      number == 0 ? nil : Timestamp(clamping: Int64(bitPattern: number))
+      number == 0 ? nil : Timestamp(nanoseconds: Int64(bitPattern: number))
     }
     if let began = time(numbers[0]) {
       window = Window(

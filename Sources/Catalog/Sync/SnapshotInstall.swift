@@ -38,8 +38,8 @@ extension Engine {
     let time = now
     try write { db in
       for statement in Self.restReplacements { try db.execute(statement) }
-      try Query("UPDATE removed SET time = ? WHERE time > ?").run(
-        db, time.nanoseconds, time.nanoseconds)
+      try Query("UPDATE removed SET time = ?1 WHERE \(TimeOrder.precedes("?1", "time"))").run(
+        db, time.nanoseconds)
       // What was condemned before is so since it was first known here.
       try Query(
         """

@@ -61,10 +61,12 @@ final class SpaceListing {
     } else {
       stays = false
     }
-    // Without a use that was noted, whatever the file's own times say.
+    // Without a use that was noted, whatever the file's own times say. One in the future counts as
+    // now.
     let noted = coordinator.lastUse(of: file.number)
     let lastUse =
-      noted > 0 ? noted : max(file.accessed.nanoseconds, file.modified.nanoseconds)
+      noted > 0
+      ? noted : min(max(file.accessed, file.modified), coordinator.catalog.now).nanoseconds
     if let number = place.package {
       packages[number, default: Package()].lastUse = max(
         packages[number]?.lastUse ?? 0, lastUse)

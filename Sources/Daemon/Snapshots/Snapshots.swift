@@ -103,9 +103,7 @@ final class Snapshots: Sendable {
         offset += UInt64(count)
       }
     }
-    let time = timespec(
-      tv_sec: Int(inode.modified.nanoseconds / 1_000_000_000),
-      tv_nsec: Int(inode.modified.nanoseconds % 1_000_000_000))
+    let time = inode.modified.timespec
     _ = withUnsafePointer(to: (time, time)) { times in
       times.withMemoryRebound(to: timespec.self, capacity: 2) { futimens(file.descriptor, $0) }
     }
@@ -119,7 +117,7 @@ final class Snapshots: Sendable {
     func member(_ inode: Catalog.Inode, _ name: [UInt8], _ type: UInt32) -> ZipWriter.Member {
       ZipWriter.Member(
         name: name, mode: UInt16(type) | inode.mode & 0o7777,
-        modified: inode.modified.nanoseconds / 1_000_000_000)
+        modified: inode.modified.parts.seconds)
     }
     var pending = [(inode: top, name: name)]
     while let (directory, name) = pending.popLast() {

@@ -155,7 +155,7 @@ package final class VersionsDirectory: Sendable {
     return noticed.withLock { noticed in
       if noticed.sequence != sequence {
         noticed.sequence = sequence
-        noticed.time = max(now, Timestamp(nanoseconds: noticed.time.nanoseconds + 1))
+        noticed.time = max(now, noticed.time.advanced(by: 1))
       }
       return noticed.time
     }

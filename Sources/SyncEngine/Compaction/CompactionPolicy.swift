@@ -9,6 +9,12 @@ package import Model
 package struct CompactionPolicy: Sendable, Hashable {
   package static let day = Int64(86_400) * 1_000_000_000
 
+  /// Another device's cursor may say any number.
+  static func days(_ count: Int64) -> Int64 {
+    let (result, overflow) = count.multipliedReportingOverflow(by: day)
+    return overflow ? .max : result
+  }
+
   package var isEnabled = true
   /// Whether packs that nothing uses are looked for and removed.
   package var removesPacks = true
@@ -67,7 +73,7 @@ package struct CompactionPolicy: Sendable, Hashable {
   {
     snapshots.filter { known in
       let wait = keepLog.multipliedReportingOverflow(by: known.device == device ? 1 : 2)
-      return !wait.overflow && now.nanoseconds - known.since.nanoseconds >= wait.partialValue
+      return !wait.overflow && now.nanoseconds(since: known.since) >= wait.partialValue
     }.max { $0.mark.sequence < $1.mark.sequence }
   }
 
@@ -81,7 +87,7 @@ package struct CompactionPolicy: Sendable, Hashable {
   )
     -> Bool
   {
-    Double(now.nanoseconds - last.nanoseconds)
+    Double(now.nanoseconds(since: last))
       >= Double(garbageInterval) * patience(of: device, length)
   }
 
@@ -93,10 +99,10 @@ package struct CompactionPolicy: Sendable, Hashable {
     condemnedAt sequence: UInt64, since: Timestamp,
     cursors: [(sequence: UInt64, unchangedSince: Timestamp)], now: Timestamp
   ) -> Bool {
-    guard now.nanoseconds - since.nanoseconds >= grace else { return false }
+    guard now.nanoseconds(since: since) >= grace else { return false }
     return cursors.allSatisfy { cursor in
       cursor.sequence >= sequence
-        || now.nanoseconds - cursor.unchangedSince.nanoseconds >= away
+        || now.nanoseconds(since: cursor.unchangedSince) >= away
     }
   }
 
@@ -109,7 +115,7 @@ package struct CompactionPolicy: Sendable, Hashable {
   }
 
   package func fate(of pack: PackUse, now: Timestamp) -> Fate {
-    guard now.nanoseconds - pack.since.nanoseconds >= leastPackAge else { return .keep }
+    guard now.nanoseconds(since: pack.since) >= leastPackAge else { return .keep }
     if pack.live.isEmpty { return .condemn }
     return Double(pack.liveBytes) < Double(pack.bytes) * liveShare ? .rewrite : .keep
   }

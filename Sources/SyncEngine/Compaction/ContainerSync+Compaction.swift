@@ -69,8 +69,8 @@ extension ContainerSync {
       if try catalog.compactionNote("searched") != Int64(clamping: length.position.sequence) {
         return true
       }
-      let oldest = now.nanoseconds - Int64(settings.keepRemovedDays) * CompactionPolicy.day
-      return try !catalog.removedItems(before: Timestamp(nanoseconds: oldest), limit: 1).isEmpty
+      let oldest = now.advanced(by: -CompactionPolicy.days(Int64(settings.keepRemovedDays)))
+      return try !catalog.removedItems(before: oldest, limit: 1).isEmpty
     }
   }
 

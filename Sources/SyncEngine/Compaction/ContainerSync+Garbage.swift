@@ -80,7 +80,9 @@ extension ContainerSync {
     let policy = settings.compaction
     let now = catalog.now
     let last = try local { () throws(Errno) in try catalog.compactionNote("strays") }
-    guard now.nanoseconds - (last ?? .min / 2) >= policy.strayInterval else { return [] }
+    if let last, now.nanoseconds(since: Timestamp(nanoseconds: last)) < policy.strayInterval {
+      return []
+    }
     let packs = try await remotely { () throws(RemoteError) in try await remote.packs() }
     for pack in packs where try local({ () throws(Errno) in try catalog.isDeleted(pack) }) {
       try await requireSoundStore(remote)
@@ -89,7 +91,7 @@ extension ContainerSync {
     return try local { () throws(Errno) in
       try catalog.setCompactionNote("strays", now.nanoseconds)
       return try catalog.noteStrays(
-        packs, seenSince: Timestamp(nanoseconds: now.nanoseconds - policy.strayAge))
+        packs, seenSince: now.advanced(by: -policy.strayAge))
     }
   }
 
@@ -97,9 +99,9 @@ extension ContainerSync {
   private func forgetExpired(_ remote: RemoteContainer) async throws(CycleFailure) {
     let catalog = coordinator.catalog
     func expired(_ days: Int64) throws(CycleFailure) -> [ItemID] {
-      let time = catalog.now.nanoseconds - days * CompactionPolicy.day
+      let time = catalog.now.advanced(by: -CompactionPolicy.days(days))
       return try local { () throws(Errno) in
-        try catalog.removedItems(before: Timestamp(nanoseconds: time), limit: 10_000)
+        try catalog.removedItems(before: time, limit: 10_000)
       }
     }
     guard try !expired(Int64(settings.keepRemovedDays)).isEmpty else { return }
@@ -122,7 +124,7 @@ extension ContainerSync {
       let since = try local { () throws(Errno) in
         try catalog.notePeer(cursor.device, at: cursor.sequence)
       }
-      if now.nanoseconds - since.nanoseconds < settings.compaction.away {
+      if now.nanoseconds(since: since) < settings.compaction.away {
         result.append((cursor, since))
       }
     }
@@ -173,9 +175,10 @@ extension ContainerSync {
     let condemned = try local { () throws(Errno) in try catalog.condemnedPacks() }
     let isAwaited = condemned.contains { Int64(clamping: $0.record.condemnedAt) > told ?? 0 }
     let now = catalog.now
-    guard isDue || isAwaited || now.nanoseconds - (time ?? .min / 2) >= CompactionPolicy.day else {
-      return
-    }
+    let isOld =
+      time.map { now.nanoseconds(since: Timestamp(nanoseconds: $0)) >= CompactionPolicy.day }
+      ?? true
+    guard isDue || isAwaited || isOld else { return }
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let cursor = DeviceCursor(
       device: device, sequence: position.sequence, time: now,

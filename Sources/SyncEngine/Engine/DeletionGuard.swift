@@ -74,7 +74,7 @@ extension DeletionRecord {
   /// of what comes later nothing is said.
   package mutating func confirm(upTo stamp: UInt64, at now: Timestamp) {
     confirmed = stamp
-    confirmedUntil = isHeld ? now.adding(DeletionGuard.grace) : nil
+    confirmedUntil = isHeld ? now.advanced(by: DeletionGuard.grace) : nil
     isHeld = false
     window = nil
   }
@@ -83,21 +83,14 @@ extension DeletionRecord {
     // Without a mark nobody knows when it went.
     if stamp > 0, stamp <= confirmed { return true }
     guard let until = confirmedUntil else { return false }
-    return now <= until && until <= now.adding(DeletionGuard.grace)
+    return now <= until && until <= now.advanced(by: DeletionGuard.grace)
   }
 
   /// An hour that is over counts no more, unless the user is being asked: else waiting would be an
   /// answer. So does one that begins in the future, after the clock was set back.
   func window(at now: Timestamp) -> Window? {
     guard let window, !isHeld else { return window }
-    let end = window.began.adding(DeletionGuard.window)
+    let end = window.began.advanced(by: DeletionGuard.window)
     return window.began <= now && now <= end ? window : nil
-  }
-}
-
-extension Timestamp {
-  fileprivate func adding(_ interval: Int64) -> Timestamp {
-    let (sum, overflow) = nanoseconds.addingReportingOverflow(interval)
-    return overflow ? self : Timestamp(nanoseconds: sum)
   }
 }

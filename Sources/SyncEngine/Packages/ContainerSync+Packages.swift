@@ -30,12 +30,12 @@ extension ContainerSync {
     }
     packagesHeld = packagesHeld.filter { newest[$0.key] != nil }
     guard hurrying == 0 else { return held }
-    let now = coordinator.catalog.now.nanoseconds
+    let now = coordinator.catalog.now
     for (root, time) in newest {
       // A clock that was set back says nothing of how long ago that was.
-      let (quiet, overflow) = now.subtractingReportingOverflow(time.nanoseconds)
+      let quiet = now.nanoseconds(since: time)
       let left = settings.packageQuiet - .nanoseconds(quiet)
-      guard !overflow, quiet >= 0, left > .zero else { continue }
+      guard quiet >= 0, left > .zero else { continue }
       let present = monotonicNanoseconds()
       let since = packagesHeld[root] ?? present
       packagesHeld[root] = since

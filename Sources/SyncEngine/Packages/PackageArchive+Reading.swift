@@ -114,12 +114,12 @@ extension PackageArchive {
     let isNegative = text.first == UInt8(ascii: "-")
     let parts = text.dropFirst(isNegative ? 1 : 0).split(separator: UInt8(ascii: "."))
     guard parts.count == 2, parts[1].count == 9,
-      let seconds = Int64(String(decoding: parts[0], as: UTF8.self)),
-      let fraction = Int64(String(decoding: parts[1], as: UTF8.self))
+      let seconds = Int64(String(decoding: parts[0], as: UTF8.self)), seconds >= 0,
+      let fraction = Int64(String(decoding: parts[1], as: UTF8.self)), fraction >= 0
     else { return nil }
-    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    let (sum, carried) = product.addingReportingOverflow(fraction)
-    guard !overflow, !carried else { return nil }
-    return Timestamp(nanoseconds: isNegative ? -sum : sum)
+    if isNegative, fraction > 0 {
+      return Timestamp(seconds: -seconds - 1, nanoseconds: 1_000_000_000 - fraction)
+    }
+    return Timestamp(seconds: isNegative ? -seconds : seconds, nanoseconds: fraction)
   }
 }

@@ -66,7 +66,7 @@ enum PackageArchive {
       case .symbolicLink: UInt8(ascii: "2")
       default: UInt8(ascii: "0")
       }
-    let seconds = UInt64(max(0, entry.modified.nanoseconds / 1_000_000_000))
+    let seconds = UInt64(max(0, entry.modified.parts.seconds))
     return ustar(
       name: Array("PaxHeaders/attributes".utf8), mode: 0o644, size: UInt64(fields.count),
       seconds: seconds, type: UInt8(ascii: "x"), target: [])
@@ -87,10 +87,13 @@ enum PackageArchive {
   }
 
   private static func decimal(_ time: Timestamp) -> String {
-    let magnitude = time.nanoseconds.magnitude
-    let fraction = String(magnitude % 1_000_000_000)
-    return (time.nanoseconds < 0 ? "-" : "") + String(magnitude / 1_000_000_000) + "."
-      + String(repeating: "0", count: 9 - fraction.count) + fraction
+    var (seconds, fraction) = time.parts
+    let isNegative = seconds < 0
+    // The sign is that of the whole number: half a second before 1970 is -0.5.
+    if isNegative, fraction > 0 { (seconds, fraction) = (seconds + 1, 1_000_000_000 - fraction) }
+    let digits = String(fraction)
+    return (isNegative ? "-" : "") + String(seconds.magnitude) + "."
+      + String(repeating: "0", count: 9 - digits.count) + digits
   }
 
   private static func ustar(

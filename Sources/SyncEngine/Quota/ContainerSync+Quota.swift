@@ -15,7 +15,7 @@ extension ContainerSync {
     var files: [ItemID] = []
     var growth: Int64 = 0
     var size: UInt64 = 0
-    var changed = Timestamp(nanoseconds: .min)
+    var changed = Timestamp.earliest
     /// All of it is up already: sending anything else in its stead would be for nothing.
     var isUp = true
     var isChangedElsewhere = false

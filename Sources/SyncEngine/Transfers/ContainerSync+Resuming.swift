@@ -12,8 +12,7 @@ extension ContainerSync {
     guard !hasResumed else { return }
     let catalog = coordinator.catalog
     unannounced += try local { () throws(Errno) in
-      try catalog.sentChunks(
-        since: Timestamp(nanoseconds: catalog.now.nanoseconds - Self.sentLasts))
+      try catalog.sentChunks(since: catalog.now.advanced(by: -Self.sentLasts))
     }
     hasResumed = true
   }

@@ -47,17 +47,16 @@ struct QuietFiles: Sendable {
   }
 
   private func isOld(_ time: Timestamp, _ quiet: Duration) -> Bool {
-    let now = coordinator.catalog.now.nanoseconds
-    let (age, overflow) = now.subtractingReportingOverflow(time.nanoseconds)
+    let age = coordinator.catalog.now.nanoseconds(since: time)
     // A clock that was set back says nothing of how long ago that was.
-    return !overflow && age >= 0 && .nanoseconds(age) >= quiet
+    return age >= 0 && .nanoseconds(age) >= quiet
   }
 
   /// Pages that the kernel wrote by itself show in the file first.
   private func isQuietOnDisk(_ inode: Catalog.Inode, _ quiet: Duration) -> Bool {
     let key = ContentKey(item: inode.item, generation: inode.generation)
     guard let found = try? coordinator.content.found(key) else { return inode.size == 0 }
-    return found.size == inode.size && isOld(Timestamp(nanoseconds: found.modified), quiet)
+    return found.size == inode.size && isOld(found.modified, quiet)
   }
 
   private func isClaimedOrPackaged(_ inode: Catalog.Inode) -> Bool {
@@ -76,13 +75,13 @@ struct QuietFiles: Sendable {
 /// The fields that change when something writes to a file.
 private struct FileMoment: Equatable {
   let size: UInt64
-  let modified: Int64
-  let changed: Int64
+  let modified: Timestamp
+  let changed: Timestamp
 
   init(_ file: OpenFile) throws(Errno) {
     let status = try file.status()
     size = UInt64(max(0, status.st_size))
-    modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
-    changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+    modified = Timestamp(status.st_mtim)
+    changed = Timestamp(status.st_ctim)
   }
 }

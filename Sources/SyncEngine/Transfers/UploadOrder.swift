@@ -28,9 +28,7 @@ enum UploadOrder {
   private static let recently = Int64(60) * 1_000_000_000
   private static let mostFiles = 256
 
-  static func recent(at now: Timestamp) -> Timestamp {
-    Timestamp(nanoseconds: now.nanoseconds - recently)
-  }
+  static func recent(at now: Timestamp) -> Timestamp { now.advanced(by: -recently) }
 
   /// `last`: items that go after all others. `awaited`: items that go before all others, in batches
   /// of their own.

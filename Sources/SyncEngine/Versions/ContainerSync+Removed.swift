@@ -13,11 +13,11 @@ internal import SystemPackage
 extension ContainerSync {
   /// How long, in nanoseconds.
   private nonisolated var retention: Int64 {
-    Int64(settings.keepRemovedDays) * 86_400 * 1_000_000_000
+    CompactionPolicy.days(Int64(settings.keepRemovedDays))
   }
 
   private nonisolated var oldest: Timestamp {
-    Timestamp(nanoseconds: coordinator.catalog.now.nanoseconds - retention)
+    coordinator.catalog.now.advanced(by: -retention)
   }
 
   /// The newest first.
@@ -26,7 +26,7 @@ extension ContainerSync {
       return try coordinator.catalog.removedItems(since: oldest).map { item throws(Errno) in
         RemovedPlace(
           item: item, path: try path(of: item.record),
-          expires: Timestamp(nanoseconds: item.removed.nanoseconds + retention))
+          expires: item.removed.advanced(by: retention))
       }
     } catch {
       throw .failed("what was removed cannot be read: \(error)")
@@ -65,9 +65,7 @@ extension ContainerSync {
   /// Nobody is to bring these back any more; nil: nothing that was removed up to now.
   package func forget(_ items: [ItemID]?) async throws(RestoreFailure) {
     try await changeLog { _ in
-      let all = try self.coordinator.catalog.removedItems(
-        since: Timestamp(nanoseconds: .min)
-      ).map(\.record.id)
+      let all = try self.coordinator.catalog.removedItems(since: .earliest).map(\.record.id)
       guard let items else { return LogChanges(forgotten: all.sorted()) }
       guard Set(items).isSubset(of: all) else { throw RestoreFailure.notFound }
       return LogChanges(forgotten: Set(items).sorted())
@@ -119,7 +117,7 @@ extension ContainerSync {
   ) async throws -> LogChanges {
     let catalog = coordinator.catalog
     let removed = Dictionary(
-      try catalog.removedItems(since: Timestamp(nanoseconds: .min)).map {
+      try catalog.removedItems(since: .earliest).map {
         ($0.record.id, $0.record)
       },
       uniquingKeysWith: { first, _ in first })

@@ -79,17 +79,12 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     switch value {
     case let value as String: .text(value)
     case let value as Bool where !(value as Any is NSNumber): .flag(value)
-    case let value as Date: .date(nanoseconds(value))
+    case let value as Date: MetadataValue(secondsSince1970: value.timeIntervalSince1970)
     case let value as URL: .text(value.isFileURL ? value.path : value.absoluteString)
     case let value as any BinaryInteger: .integer(Int64(clamping: value))
     case let value as any BinaryFloatingPoint: .number(Double(value))
     case let value as NSNumber: .number(value.doubleValue)
     default: nil
     }
-  }
-
-  private static func nanoseconds(_ date: Date) -> Int64 {
-    let value = (date.timeIntervalSince1970 * 1_000_000_000).rounded()
-    return abs(value) < 9.2e18 ? Int64(value) : value < 0 ? .min : .max
   }
 }

@@ -39,8 +39,8 @@ open class NSMetadataItem: NSObject, @unchecked Sendable {
     case (_, .integer(let value)): return NSNumber(value: value)
     case (_, .number(let value)): return NSNumber(value: value)
     case (_, .flag(let value)): return NSNumber(value: value)
-    case (_, .date(let nanoseconds)):
-      return Date(timeIntervalSince1970: Double(nanoseconds) / 1_000_000_000)
+    case (_, .date):
+      return item.value(of: attribute).secondsSince1970.map { Date(timeIntervalSince1970: $0) }
     }
   }
 
