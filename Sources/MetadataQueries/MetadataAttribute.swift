@@ -131,8 +131,7 @@ package enum MetadataValue: Hashable, Sendable {
   /// Never one that is not finite.
   case number(Double)
   case flag(Bool)
-  /// Nanoseconds since 1970.
-  /// As in `Timestamp.nanoseconds`.
+  /// Nanoseconds since 1970, as in `Timestamp.nanoseconds`.
   case date(Int64)
   /// There is none.
   case null
