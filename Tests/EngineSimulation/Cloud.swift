@@ -20,7 +20,7 @@ final class Cloud: @unchecked Sendable {
   /// Every name, in the order of lists.
   private var names: [String] = []
   /// Some objects are hidden: what a device puts now and removes again was never part of the log.
-  private var isIncomplete = false
+  private(set) var isIncomplete = false
   private var listeners: [Int: (String) -> Void] = [:]
   private let scheduler: Scheduler
   var bug: PlantedBug?

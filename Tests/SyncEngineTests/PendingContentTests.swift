@@ -53,7 +53,7 @@ import Testing
       let secret = AccountSecret.generate()
       let writer = try EngineDevice(store: store, secret: secret)
       var settings = SyncSettings()
-      settings.unsent = UnsentContent(wait: .seconds(2), error: error)
+      settings.unsent = UnsentContent(wait: .seconds(2), error: error, memory: .seconds(3600))
       let notices = NoticeCounter(of: "a program waits for the content")
       let reader = try EngineDevice(
         store: store, secret: secret, settings: settings, log: notices)

@@ -81,6 +81,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// then.
   let pendingLimit: UInt64
   let unsentError: Errno
+  private let unsentMemory: UInt64
   private let noteUnsent: @Sendable (InodeNumber) -> Void
   /// How long one answer of the backend is waited for.
   private let answerLimit: Duration
@@ -97,6 +98,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       UInt64(max(0, wait.seconds)) * 1_000_000_000
       + UInt64(max(0, wait.attoseconds) / 1_000_000_000)
     unsentError = unsent.error
+    unsentMemory = UInt64(max(0, unsent.memory.components.seconds)) * 1_000_000_000
     self.noteUnsent = noteUnsent
     self.answerLimit = answerLimit
   }
@@ -242,7 +244,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     let (since, isNews) = state.withLock { state -> (UInt64, Bool) in
       var wait = state.unsent[number] ?? UnsentWait(version: version, since: now)
       // A program that reads on after an error does not wait for the whole time again.
-      if wait.version != version || now - wait.last > UnsentWait.memory {
+      if wait.version != version || now - wait.last > unsentMemory {
         wait = UnsentWait(version: version, since: now)
       }
       wait.last = now

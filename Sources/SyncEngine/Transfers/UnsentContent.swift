@@ -7,10 +7,16 @@ package struct UnsentContent: Sendable, Hashable {
   package var wait: Duration
   /// ETIMEDOUT or EIO.
   package var error: Errno
+  /// So long after the last look the wait begins anew. In whole seconds; longer in tests, where
+  /// other load may pass for a program that went away.
+  package var memory: Duration
 
-  package init(wait: Duration = .seconds(60), error: Errno = .timedOut) {
+  package init(
+    wait: Duration = .seconds(60), error: Errno = .timedOut, memory: Duration = .seconds(30)
+  ) {
     self.wait = wait
     self.error = error
+    self.memory = memory
   }
 }
 
@@ -24,8 +30,6 @@ struct UnsentWait {
 
   /// After so long it is said.
   static let moment: UInt64 = 1_000_000_000
-  /// So long after the last look the wait begins anew.
-  static let memory: UInt64 = 30_000_000_000
 
   init(version: VersionID, since: UInt64) {
     self.version = version
