@@ -59,7 +59,7 @@ extension DaemonService {
     try connection.wait { try await Self.wait(for: waited, awaited, timeout, connection) }
   }
 
-  /// What is to be uploaded first: an item without a name yet has nothing to upload.
+  /// The items to upload first. An item without a name yet has nothing to upload.
   private func awaited(_ items: [ItemReference]) -> [(session: ContainerSession, InodeNumber)] {
     items.compactMap { try? find($0) }.map { ($0.session, $0.inode.number) }
   }

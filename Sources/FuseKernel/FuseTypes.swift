@@ -16,7 +16,7 @@ package struct FuseCaller: Sendable {
   }
 }
 
-/// What stat(2) tells.
+/// The attributes that stat(2) gives.
 package struct FuseAttributes: Sendable {
   package var node: UInt64
   /// With the type bits.

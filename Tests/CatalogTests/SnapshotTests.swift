@@ -181,7 +181,7 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     #expect(whole(try pages(fixture.catalog)) == whole(try pages(grown.catalog)))
   }
 
-  /// Of what changes meanwhile, only what is still to be read takes memory, and that has a limit.
+  /// Of the changed rows only those that are still to be read take memory, and that has a limit.
   @Test func theExportEndsWhenTooMuchChanges() throws {
     let fixture = try Fixture()
     let records = (0..<1500).map { record(.random(), .file, try! ItemName("n\($0)")) }

@@ -353,7 +353,7 @@ extension EndToEnd {
             same "$(log | wc -l)" "$count"
             same "$(stat -c %a "$ROOT/a/downloads.log")" 600
             UBIQUITYFS_STATE=$ROOT/a ubiquityfs log --downloads --follow -n 0 > followed & follower=$!
-            # The follower shows only lines written after its start, and nothing tells when that was.
+            # The follower shows only lines written after its start, whose time is not known.
             shown() {
               on a evict "$A/tree/there" && cat "$A/tree/there" > /dev/null || return 1
               grep -q "fetched [0-9]* bytes $A/tree/there (read) by cat" followed

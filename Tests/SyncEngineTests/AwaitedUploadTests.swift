@@ -8,14 +8,6 @@ import Testing
 
 /// Files that a caller waits for, and the other uploads of their lane.
 @Suite(.serialized) struct AwaitedUploadTests {
-  private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(120)
-    while try await !isSo() {
-      try #require(ContinuousClock.now < end, "\(what): not within 120 s")
-      try await Task.sleep(for: .milliseconds(5))
-    }
-  }
-
   /// A device at work, whose store holds its packs.
   private func withDevice(
     settings: SyncSettings = SyncSettings(),
@@ -170,7 +162,7 @@ func incompressible(_ count: Int, seed: UInt64 = 11) -> [UInt8] {
 }
 
 /// A backend that holds packs of more than a mebibyte until it is told how many may pass.
-final class PackGate: ObjectStore {
+final class PackGate: PassingStore {
   private struct State {
     var isHolding = false
     var passes = 0
@@ -178,12 +170,11 @@ final class PackGate: ObjectStore {
     var others = 0
   }
 
-  private let store: any ObjectStore
+  let store: any ObjectStore
   private let state = Lock(State())
 
   init(_ store: any ObjectStore) { self.store = store }
 
-  var description: String { store.description }
   /// Packs that are held and that the caller of the store marked as awaited.
   var heldAwaited: Int { state.withLock { $0.awaited } }
   var heldOthers: Int { state.withLock { $0.others } }
@@ -198,7 +189,7 @@ final class PackGate: ObjectStore {
     }
   }
 
-  private func pass() async throws(StoreError) {
+  private func wait() async throws(StoreError) {
     let isAwaited = Transfers.isAwaited
     count(1, isAwaited: isAwaited)
     defer { count(-1, isAwaited: isAwaited) }
@@ -215,24 +206,11 @@ final class PackGate: ObjectStore {
     }
   }
 
-  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    try await store.get(key, range: range)
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if call.kind == .put, StoreKey.isPack(call.key), call.sends > 1 << 20 { try await wait() }
+    return try await body(store)
   }
-
-  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    if StoreKey.isPack(key), bytes.count > 1 << 20 { try await pass() }
-    return try await store.putIfAbsent(key, bytes)
-  }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
-  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }

@@ -13,16 +13,6 @@ import Testing
   private static let large = 40 << 20
 
   /// Waits for a condition; a failed test does not hang.
-  private func eventually(
-    _ what: String, within seconds: Int = 120, _ isSo: () async throws -> Bool
-  ) async throws {
-    let end = ContinuousClock.now + .seconds(seconds)
-    while try await !isSo() {
-      try #require(ContinuousClock.now < end, "\(what): not within \(seconds) s")
-      try await Task.sleep(for: .milliseconds(5))
-    }
-  }
-
   /// Two devices at work, of which the first uploads `Documents/large` to a store that holds its
   /// packs.
   private func whileUploading(
@@ -126,16 +116,6 @@ import Testing
     }
   }
 
-  /// The content files of this process's devices that are open though they have no name any more.
-  private func openWithoutName(_ device: EngineDevice) throws -> Int {
-    let names = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
-    return names.filter { name in
-      let target = try? FileManager.default.destinationOfSymbolicLink(
-        atPath: "/proc/self/fd/\(name)")
-      return target.map { $0.hasPrefix(device.directory) && $0.hasSuffix("(deleted)") } ?? false
-    }.count
-  }
-
   @Test("removing a file ends its upload and frees its blocks")
   func aRemovedFileStopsUploading() async throws {
     try await whileUploading { first, _, store in
@@ -144,7 +124,7 @@ import Testing
       #expect(first.content.exists(key))
       try first.remove("Documents/large")
       try await eventually("its blocks are free", within: 30) {
-        try !first.content.exists(key) && openWithoutName(first) == 0
+        try !first.content.exists(key) && first.openWithoutName() == 0
       }
       try await eventually("nothing is sent any more", within: 30) { store.heldUploads == 0 }
       store.letGo()

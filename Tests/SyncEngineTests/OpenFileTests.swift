@@ -12,14 +12,6 @@ import Testing
 
 /// Files that programs keep open for writing.
 @Suite(.serialized) struct OpenFileTests {
-  private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(120)
-    while try await !isSo() {
-      try #require(ContinuousClock.now < end, "\(what): not within 120 s")
-      try await Task.sleep(for: .milliseconds(5))
-    }
-  }
-
   private func withDevices(
     quiet: Duration?, _ body: (EngineDevice, EngineDevice) async throws -> Void
   ) async throws {

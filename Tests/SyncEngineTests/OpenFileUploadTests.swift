@@ -11,24 +11,6 @@ import Testing
 
 /// The upload of a snapshot of a file that a program keeps open.
 @Suite(.serialized) struct OpenFileUploadTests {
-  private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(120)
-    while try await !isSo() {
-      try #require(ContinuousClock.now < end, "\(what): not within 120 s")
-      try await Task.sleep(for: .milliseconds(5))
-    }
-  }
-
-  /// The copies of contents that this process has open for `device`: files without a name.
-  private func copies(_ device: EngineDevice) throws -> Int {
-    let names = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
-    return names.filter { name in
-      let target = try? FileManager.default.destinationOfSymbolicLink(
-        atPath: "/proc/self/fd/\(name)")
-      return target.map { $0.hasPrefix(device.directory) && $0.hasSuffix("(deleted)") } ?? false
-    }.count
-  }
-
   enum Change: CaseIterable { case truncated, removed }
 
   @Test(
@@ -49,7 +31,7 @@ import Testing
       // More than the packs that are on their way and in memory: the copy is still being read.
       try file.append(bytes: incompressible(64 << 20))
       try await eventually("its snapshot is sent") {
-        try store.heldOthers + store.heldAwaited > 0 && copies(device) == 1
+        try store.heldOthers + store.heldAwaited > 0 && device.openWithoutName() == 1
       }
       // A program that goes on to lock the file keeps the next snapshot from being taken.
       let number = file.number.rawValue
@@ -60,7 +42,7 @@ import Testing
       case .truncated: try file.truncate()
       case .removed: try device.remove("Documents/log")
       }
-      try await eventually("the snapshot's blocks are free") { try copies(device) == 0 }
+      try await eventually("the snapshot's blocks are free") { try device.openWithoutName() == 0 }
       try await eventually("nothing is sent") { store.heldOthers + store.heldAwaited == 0 }
       file.close()
       result = .success(())

@@ -165,8 +165,8 @@ final class Queries {
     ctime, btime, target, flags, content, generation, version, blocks) \
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
-  /// For what is known to be new: SQLite keeps no journal of the statement, as it does for those
-  /// that may replace a row.
+  /// For new rows only: SQLite keeps no journal of the statement, as it does for statements that
+  /// may replace a row.
   let insertInode = Query(insertedInode)
   let putInode = Query(
     """

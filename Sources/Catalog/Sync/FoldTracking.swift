@@ -56,7 +56,8 @@ struct FoldTracking {
     if !isBroken, packs.note(pack, was) { add(0) }
   }
 
-  /// The reader needs nothing more of the items up to this one. Only for one who looks at each once.
+  /// The reader needs nothing more of the items up to this one. Only for a reader that looks at
+  /// each item once.
   mutating func hasRead(itemsUpTo item: ItemID) { items.passed = item }
 
   mutating func hasReadItems() { items.passed = ItemID(high: .max, low: .max) }
@@ -71,10 +72,10 @@ struct FoldTracking {
   }
 }
 
-/// Old values of what has changed. Nil for what was not there.
+/// Old values of changed rows; nil for rows that did not exist.
 struct ChangedRows<Key: Hashable & Comparable, Value> {
   private(set) var old: [Key: Value?] = [:]
-  /// What comes up to here is not asked for any more.
+  /// Rows up to this one are not asked for any more.
   var passed: Key?
 
   /// Whether it is noted now.

@@ -1,7 +1,7 @@
 internal import Model
 package import SystemPackage
 
-/// What the container takes of its account's allotment, as the log folds to here. Kept up to date
+/// The container's share of its account's allotment, as the log folds to here. Kept up to date
 /// by every fold and by every snapshot; summed up from the records where it is not known, which is
 /// once in a catalog from before there was such a sum.
 extension Engine {

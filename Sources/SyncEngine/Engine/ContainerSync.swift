@@ -239,7 +239,8 @@ package actor ContainerSync {
 
   /// Returns when everything that was written here before the call is in the backend, and everything
   /// that the backend held at the call is applied here. `needsRoom`: fails if the account has no room for
-  /// some of it. The files `awaiting`, and those below, are uploaded first as long as the call lasts.
+  /// some of it. The files `awaiting`, and those below, are uploaded first as long as the call
+  /// lasts.
   package func sync(
     timeout: Duration? = nil, needsRoom: Bool = true, awaiting numbers: [InodeNumber] = []
   ) async throws(SyncFailure) {

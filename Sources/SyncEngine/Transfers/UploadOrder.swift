@@ -21,9 +21,9 @@ struct UploadBatch {
   }
 }
 
-/// In which order contents go up: first what a caller waits for. Then what was saved lately before
-/// what lay there, since someone works on it and may open it elsewhere next; then small before large,
-/// so that many are there soon.
+/// In which order contents go up: awaited files first. Then files that were saved lately before
+/// older ones, since someone works on them and may open them elsewhere next; then small before
+/// large, so that many are there soon.
 enum UploadOrder {
   private static let recently = Int64(60) * 1_000_000_000
   private static let mostFiles = 256

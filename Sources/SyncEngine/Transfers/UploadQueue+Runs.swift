@@ -27,7 +27,7 @@ struct UploadQueueRun {
 
 /// Begins runs and takes over what they uploaded.
 extension UploadQueue {
-  /// What one run sends at most before it is committed, so that others get it bit by bit and a
+  /// The most that one run sends before it is committed, so that others get it bit by bit and a
   /// device that stops has little to send again.
   private static let runBytes: UInt64 = 256 << 20
   private static let runFiles = 2_000

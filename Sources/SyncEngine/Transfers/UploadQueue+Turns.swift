@@ -10,8 +10,8 @@ internal import Platform
 /// - Waiting files are in the order of `UploadOrder`, awaited ones first.
 /// - A run gives back the batches that it has not begun when a caller waits for one of its files:
 ///   an awaited file starts in a run of its own, and a run that has begun one ends soon.
-/// - A lane has a second run only for awaited files, while the first has none. Of the runs of a lane
-///   the turn of one is open: of the first that has an awaited file, else of the first.
+/// - A lane has a second run only for awaited files, while the first has none. Of the runs of a
+///   lane the turn of one is open: of the first that has an awaited file, else of the first.
 ///   A run whose turn is closed sends the packs that it has begun to send, keeps its place in the
 ///   file, and goes on when the turn opens.
 ///
@@ -61,9 +61,9 @@ extension UploadQueue.State {
       || run.rest.contains { $0.files.contains { awaited.contains($0.item) } }
   }
 
-  // MARK: What waits
+  // MARK: Waiting files
 
-  /// Replaces what waits. Snapshots of open files go after other files that are as urgent.
+  /// Replaces the waiting files. Snapshots of open files go after other files that are as urgent.
   mutating func setWaiting(
     _ files: [Catalog.Inode], snapshots: [Catalog.Inode], at now: Timestamp
   ) {
@@ -75,7 +75,7 @@ extension UploadQueue.State {
     waiting = all.filter(\.isAwaited) + all.filter { !$0.isAwaited }
   }
 
-  /// Orders anew what waits, without some files.
+  /// Orders the waiting files anew, without some of them.
   mutating func removeWaiting(_ gone: Set<UploadIdentity>, at now: Timestamp) {
     func left(_ batches: [UploadBatch]) -> [Catalog.Inode] {
       batches.flatMap(\.files).filter { !gone.contains(UploadIdentity($0)) }
@@ -85,7 +85,7 @@ extension UploadQueue.State {
       at: now)
   }
 
-  /// Returns to those that wait what a run with an awaited file has not begun.
+  /// Takes the batches that a run with an awaited file has not begun back to the waiting ones.
   mutating func returnRests() {
     for run in runs.values where run.lane != .express && isAwaited(run) {
       waiting += run.rest
@@ -93,7 +93,7 @@ extension UploadQueue.State {
       runs[run.number]?.rest = []
       runs[run.number]?.files.subtract(files)
       // The awaited file is read, and counts only when the run ends: a long file is not to be
-      // waited for. What is in the backend is not sent again.
+      // waited for. Chunks that are in the backend are not sent again.
       let current = run.current?.files.map(\.item) ?? []
       if run.lane == .medium, awaited.isDisjoint(with: current),
         !awaited.isDisjoint(with: run.begun)

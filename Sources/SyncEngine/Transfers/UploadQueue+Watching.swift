@@ -9,7 +9,7 @@ extension UploadQueue {
   private static let batchPatience: UInt64 = 500_000_000
 
   /// Abandons uploads of files that were removed, replaced, written to or opened for it, as long as
-  /// there are any uploads: they would be for nothing, and keep the blocks of what is gone.
+  /// there are any uploads: they would be for nothing, and keep the blocks of removed files.
   func watch() async {
     while true {
       try? await Task.sleep(for: Self.watchPause)
@@ -29,8 +29,11 @@ extension UploadQueue {
         let time = coordinator.catalog.now
         state.withLock { state in
           for file in changed { state.restless[file.item] = now }
-          // Its new content may wait already, ahead of others.
-          state.removeWaiting([], at: time)
+          // The new content may wait already, ahead of others.
+          let items = Set(changed.map(\.item))
+          if state.waiting.contains(where: { $0.files.contains { items.contains($0.item) } }) {
+            state.removeWaiting([], at: time)
+          }
         }
         run.task?.cancel()
       }

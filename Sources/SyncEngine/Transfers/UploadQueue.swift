@@ -39,9 +39,9 @@ final class UploadQueue: Sendable {
     var known: Set<ChunkID> = []
     /// By their numbers: the one that began first has the lowest.
     var runs: [UInt64: UploadQueueRun] = [:]
-    /// What each caller waits for.
+    /// The files that each caller waits for.
     var callers: [UInt64: Set<ItemID>] = [:]
-    /// What any of them waits for.
+    /// The files that any caller waits for.
     var awaited: Set<ItemID> = []
     var results = Results()
     /// Files that could not be read, and when they are tried again: whoever writes to them may go on
