@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #ifndef SYS_fsopen
@@ -73,6 +74,7 @@ int linux_open_fuse_abort(uint32_t minor) {
 enum { most_connections = 1024, input = 3 };
 
 static struct {
+  uint64_t key;
   uint32_t minor;
   int file;
 } guarded[most_connections];
@@ -90,38 +92,62 @@ static void abort_all(void) {
   _exit(0);
 }
 
-static void guard(uint32_t minor) {
-  int file = guarded_count < most_connections ? linux_open_fuse_abort(minor) : -1;
-  char answer = file >= 0;
-  if (guarded_count < most_connections) {
-    guarded[guarded_count].minor = minor;
-    guarded[guarded_count].file = file;
-    guarded_count++;
+/// Takes the descriptor `file`, which may be negative.
+static void guard(struct linux_watchdog_message message, int file) {
+  if (guarded_count == most_connections) {
+    if (file >= 0) close(file);
+    return;
   }
-  send(input, &answer, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  guarded[guarded_count].key = message.key;
+  guarded[guarded_count].minor = message.minor;
+  guarded[guarded_count].file = file;
+  guarded_count++;
 }
 
-static void forget(uint32_t minor) {
+static void forget(uint64_t key) {
   for (int index = 0; index < guarded_count; index++) {
-    if (guarded[index].minor != minor) continue;
+    if (guarded[index].key != key) continue;
     if (guarded[index].file >= 0) close(guarded[index].file);
     guarded[index] = guarded[--guarded_count];
     return;
   }
 }
 
+/// One message and the descriptor that came with it, or -1; as recvmsg(2).
+static ssize_t receive(struct linux_watchdog_message *message, int *file) {
+  struct iovec part = {message, sizeof *message};
+  union {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr alignment;
+  } control;
+  struct msghdr header = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  *file = -1;
+  ssize_t length = recvmsg(input, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (length < 0) return length;
+  struct cmsghdr *first = CMSG_FIRSTHDR(&header);
+  if (first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS)
+    memcpy(file, CMSG_DATA(first), sizeof *file);
+  return length;
+}
+
 /// Does what the daemon said so far; all of it, and at once, when it is dead.
 static void hear(void) {
   struct linux_watchdog_message message;
   while (1) {
-    ssize_t length = recv(input, &message, sizeof message, MSG_DONTWAIT);
+    int file;
+    ssize_t length = receive(&message, &file);
     if (length < 0 && errno == EINTR) continue;
     if (length < 0) return;
     // The other end is closed: the daemon is gone.
     if (length == 0) abort_all();
+    if (length == sizeof message && message.kind == linux_watchdog_add) {
+      guard(message, file);
+      continue;
+    }
+    if (file >= 0) close(file);
     if (length != sizeof message) continue;
-    if (message.kind == linux_watchdog_add) guard(message.minor);
-    if (message.kind == linux_watchdog_remove) forget(message.minor);
+    if (message.kind == linux_watchdog_remove) forget(message.key);
     if (message.kind == linux_watchdog_act) abort_all();
   }
 }
@@ -206,6 +232,26 @@ int linux_fork_watchdog(int socket) {
   return child > 0 ? child : -failure;
 }
 
+int linux_tell_watchdog(int socket, struct linux_watchdog_message message, int file) {
+  struct iovec part = {&message, sizeof message};
+  union {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr alignment;
+  } control;
+  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+  if (file >= 0) {
+    memset(&control, 0, sizeof control);
+    header.msg_control = &control;
+    header.msg_controllen = sizeof control;
+    struct cmsghdr *first = CMSG_FIRSTHDR(&header);
+    first->cmsg_level = SOL_SOCKET;
+    first->cmsg_type = SCM_RIGHTS;
+    first->cmsg_len = CMSG_LEN(sizeof file);
+    memcpy(CMSG_DATA(first), &file, sizeof file);
+  }
+  return sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message ? 0 : -errno;
+}
+
 static volatile int crash_socket = -1;
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGABRT};
 enum { crash_signal_count = sizeof crash_signals / sizeof *crash_signals };
@@ -213,7 +259,7 @@ static struct sigaction earlier[crash_signal_count];
 
 static void crashed(int number, siginfo_t *info, void *context) {
   (void)context;
-  struct linux_watchdog_message message = {linux_watchdog_act, 0};
+  struct linux_watchdog_message message = {linux_watchdog_act, 0, 0};
   send(crash_socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   // What was there before, such as the backtraces of the language's runtime, acts now: a fault happens
   // again when this returns, a signal that was sent has to be sent again.

@@ -251,7 +251,7 @@ package final class ContainerSession: Sendable {
 
   private func ended(_ mount: ContainerMount) {
     guard forget(mount) else { return }
-    if let device = mount.device { guards?.ended(device: device) }
+    if let connection = mount.connection { guards?.ended(connection) }
     coordinator.tellContainer()
     do { try catalog.commit(durable: true) } catch {
       logger.error("what was written last cannot be made durable: \(error)")

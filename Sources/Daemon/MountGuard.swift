@@ -17,19 +17,19 @@ package final class MountGuard: ConnectionGuarding {
     path = state.servedMounts
   }
 
-  package func began(device: String, mountpoint: String) {
-    change { $0.append(ServedMounts.Mount(device: device, mountpoint: mountpoint)) }
-    guard !watchdog.add(device) else { return }
+  package func began(_ connection: AbortableConnection) {
+    change { $0.append(connection.mount) }
+    guard !watchdog.add(connection) else { return }
     logger.notice(
       """
-      \(mountpoint) may hang if this daemon is killed: nothing could abort its connection. As root, run \
-      "mount -t fusectl none /sys/fs/fuse/connections".
+      \(connection.mount.mountpoint) may hang if this daemon is killed: nothing could abort its connection. \
+      As root, run "mount -t fusectl none /sys/fs/fuse/connections".
       """)
   }
 
-  package func ended(device: String) {
-    watchdog.remove(device)
-    change { $0.removeAll { $0.device == device } }
+  package func ended(_ connection: AbortableConnection) {
+    watchdog.remove(connection)
+    change { $0.removeAll { $0 == connection.mount } }
   }
 
   private func change(_ body: (inout [ServedMounts.Mount]) -> Void) {

@@ -1,6 +1,6 @@
 internal import CFuse3
 internal import Glibc
-internal import Platform
+package import Platform
 internal import Synchronization
 package import SystemPackage
 
@@ -27,8 +27,9 @@ package final class FuseSession: @unchecked Sendable {
   private let ended = Gate()
   private let loop = Lock<FuseDeviceLoop?>(nil)
   private let isAborted = Atomic<Bool>(false)
-  /// Of the mount, as in the mount table; set by `mount`.
-  package private(set) var device: String?
+  /// Set by `mount`; nil where the mount table did not tell it.
+  package private(set) var connection: AbortableConnection?
+  package var device: String? { connection?.mount.device }
   package let notifier: FuseNotifier
   private let backing = Lock<FuseBackingFiles?>(nil)
 
@@ -90,7 +91,7 @@ package final class FuseSession: @unchecked Sendable {
       ended.open()
       throw FuseStartFailure(detail: log.taken(), errno: Errno(rawValue: -code))
     }
-    device = mountHere()?.device
+    connection = mountHere().map { AbortableConnection(device: $0.device, mountpoint: mountpoint) }
     let files = FuseBackingFiles(device: fuse_session_fd(session))
     backing.withLock { $0 = files }
   }
@@ -120,7 +121,8 @@ package final class FuseSession: @unchecked Sendable {
         session: session, threads: threads, isEager: isEager && !context.transport.usesRing)
     } catch {
       // No descriptor is left for it: what uses the mount gets ENOTCONN.
-      return abortConnection()
+      connection?.abort()
+      return
     }
     loop.withLock { $0 = made }
     if isAborted.load(ordering: .sequentiallyConsistent) { made.stop() }
@@ -135,7 +137,7 @@ package final class FuseSession: @unchecked Sendable {
     // Closing the device would free what a notification waits for in the kernel, if that were not in
     // a write to the same device, which keeps it open.
     let mustAbort = !notifier.stop(milliseconds: 1000)
-    if mustAbort { abortConnection() }
+    if mustAbort { connection?.abort() }
     fuse_session_unmount(session)
     // libfuse takes an aborted connection for one that was unmounted.
     if mustAbort, let device, mountHere()?.device == device {
@@ -147,11 +149,6 @@ package final class FuseSession: @unchecked Sendable {
     context.transport.release(data)
     context.handler.ended()
     ended.open()
-  }
-
-  private func abortConnection() {
-    guard let device else { return }
-    _ = Unmounting.abortConnection(of: mountpoint, device: device)
   }
 
   /// Waits until no WRITE request has come for `quiet` milliseconds and none is being served, but
@@ -182,7 +179,7 @@ package final class FuseSession: @unchecked Sendable {
     // A notification in the kernel may wait for a lock that a program holds until its request is
     // answered. So requests are served until no notification is left, and only then no more.
     context.lot.beginDraining()
-    if !notifier.stop(milliseconds: 2000) { abortConnection() }
+    if !notifier.stop(milliseconds: 2000) { connection?.abort() }
     isAborted.store(true, ordering: .sequentiallyConsistent)
     loop.withLock { $0 }?.stop()
     ended.wait()

@@ -67,7 +67,7 @@ package final class ContainerMount: Sendable {
     echo.setNotifier(made.notifier)
     passthrough.setFiles(made.backingFiles)
     session.withLock { $0 = made }
-    if let device = made.device { guards?.began(device: device, mountpoint: path) }
+    if let connection = made.connection { guards?.began(connection) }
     made.run()
     passthrough.waitUntilKnown()
   }
@@ -156,8 +156,11 @@ package final class ContainerMount: Sendable {
     session.withLock { $0 }?.waitUntilEnded(milliseconds: milliseconds) ?? true
   }
 
+  /// Nil before it is mounted.
+  package var connection: AbortableConnection? { session.withLock { $0 }?.connection }
+
   /// As in the mount table; nil before it is mounted.
-  package var device: String? { session.withLock { $0 }?.device }
+  package var device: String? { connection?.mount.device }
 
   /// Whether a path leads to it. Asks the mount itself nothing.
   package var isInMountTable: Bool {

@@ -4,9 +4,8 @@ internal import SystemPackage
 
 /// Is told which FUSE connections this process serves.
 package protocol ConnectionGuarding: Sendable {
-  /// `device` is the mount's `MountedFileSystem.device`.
-  func began(device: String, mountpoint: String)
-  func ended(device: String)
+  func began(_ connection: AbortableConnection)
+  func ended(_ connection: AbortableConnection)
 }
 
 /// A process that aborts this daemon's FUSE connections when the daemon dies.
@@ -18,10 +17,10 @@ package final class ConnectionWatchdog: Sendable {
   private struct State {
     /// Nil while no watchdog runs.
     var channel: OpenFile?
-    var minors: Set<UInt32> = []
+    var connections: [UInt64: AbortableConnection] = [:]
+    var lastKey: UInt64 = 0
   }
 
-  /// Held while the watchdog answers. It answers at once, and nothing else waits for this lock.
   private let state = Lock(State())
   private let isKnown = Gate()
   private let log: @Sendable (String) -> Void
@@ -35,24 +34,25 @@ package final class ConnectionWatchdog: Sendable {
 
   /// Gives false where nothing could abort the connection: the control file system is not mounted,
   /// and this process may not mount it.
-  package func add(_ device: String) -> Bool {
-    guard let minor = Self.minor(of: device) else { return false }
-    return state.withLock { state in
-      state.minors.insert(minor)
-      return state.channel.map { Self.add(minor, on: $0) } ?? false
-    }
-  }
-
-  package func remove(_ device: String) {
-    guard let minor = Self.minor(of: device) else { return }
+  package func add(_ connection: AbortableConnection) -> Bool {
     state.withLock { state in
-      state.minors.remove(minor)
-      if let channel = state.channel { Self.send(linux_watchdog_remove, minor, on: channel) }
+      state.lastKey += 1
+      state.connections[state.lastKey] = connection
+      let isHeard = state.channel.map { Self.add(connection, state.lastKey, on: $0) } ?? false
+      return isHeard && connection.control != nil
     }
   }
 
-  private static func minor(of device: String) -> UInt32? {
-    device.split(separator: ":").last.flatMap { UInt32($0) }
+  package func remove(_ connection: AbortableConnection) {
+    state.withLock { state in
+      for (key, other) in state.connections where other === connection {
+        state.connections[key] = nil
+        guard let channel = state.channel else { continue }
+        let message = linux_watchdog_message(
+          kind: UInt32(linux_watchdog_remove), minor: 0, key: key)
+        _ = linux_tell_watchdog(channel.descriptor, message, -1)
+      }
+    }
   }
 
   /// The watchdog acts when this thread ends, and this thread ends only with the process: it waits
@@ -70,7 +70,7 @@ package final class ConnectionWatchdog: Sendable {
       linux_tell_watchdog_of_crashes(channel.descriptor)
       state.withLock { state in
         state.channel = channel
-        for minor in state.minors { _ = Self.add(minor, on: channel) }
+        for (key, connection) in state.connections { _ = Self.add(connection, key, on: channel) }
       }
       isKnown.open()
       var status: Int32 = 0
@@ -86,18 +86,12 @@ package final class ConnectionWatchdog: Sendable {
     isKnown.open()
   }
 
-  private static func add(_ minor: UInt32, on channel: OpenFile) -> Bool {
-    guard send(linux_watchdog_add, minor, on: channel) else { return false }
-    var entry = pollfd(fd: channel.descriptor, events: Int16(POLLIN), revents: 0)
-    guard poll(&entry, 1, 2000) > 0 else { return false }
-    var answer: UInt8 = 0
-    return recv(channel.descriptor, &answer, 1, Int32(MSG_DONTWAIT)) == 1 && answer == 1
-  }
-
-  @discardableResult
-  private static func send(_ kind: Int, _ minor: UInt32, on channel: OpenFile) -> Bool {
-    var message = linux_watchdog_message(kind: UInt32(kind), minor: minor)
-    let size = MemoryLayout.size(ofValue: message)
-    return Glibc.send(channel.descriptor, &message, size, Int32(MSG_NOSIGNAL)) == size
+  private static func add(
+    _ connection: AbortableConnection, _ key: UInt64, on channel: OpenFile
+  ) -> Bool {
+    guard let minor = connection.mount.minor else { return false }
+    let message = linux_watchdog_message(kind: UInt32(linux_watchdog_add), minor: minor, key: key)
+    let file = connection.control?.descriptor ?? -1
+    return linux_tell_watchdog(channel.descriptor, message, file) == 0
   }
 }

@@ -4,16 +4,28 @@ package import SystemPackage
 /// What a daemon has mounted, in a file that outlives it, so that others can free what it held if
 /// it is killed: see `release`.
 ///
-/// A line with the daemon's process and the time of its start, then one for each mount: the device
-/// and the mount point, in which `mountinfo`'s characters are escaped as they are there.
+/// A line with the daemon's process and the time of its start, then one for each mount: the device,
+/// the inode number of its control file or `-`, and the mount point, in which `mountinfo`'s
+/// characters are escaped as they are there.
 package struct ServedMounts: Hashable, Sendable {
   package struct Mount: Hashable, Sendable {
     package let device: String
     package let mountpoint: String
+    /// Tells the connection from a later one with the same device; see `AbortableConnection`.
+    package let control: UInt64?
 
-    package init(device: String, mountpoint: String) {
+    package init(device: String, mountpoint: String, control: UInt64?) {
       self.device = device
       self.mountpoint = mountpoint
+      self.control = control
+    }
+
+    package var minor: UInt32? { device.split(separator: ":").last.flatMap { UInt32($0) } }
+
+    /// As far as the mount table tells.
+    func isSame(as mounted: MountedFileSystem) -> Bool {
+      mounted.device == device && mounted.type == MountedFileSystem.ubiquityType
+        && mounted.mountpoint == Array(mountpoint.utf8)
     }
   }
 
@@ -39,9 +51,11 @@ package struct ServedMounts: Hashable, Sendable {
       daemon: Processes.Start(number: process, ticks: ticks),
       mounts: lines.dropFirst().compactMap { line in
         let words = line.split(separator: " ")
-        guard words.count == 2 else { return nil }
-        let path = MountTable.unescape(words[1].utf8)
-        return Mount(device: String(words[0]), mountpoint: String(decoding: path, as: UTF8.self))
+        guard words.count == 3 else { return nil }
+        let path = MountTable.unescape(words[2].utf8)
+        return Mount(
+          device: String(words[0]), mountpoint: String(decoding: path, as: UTF8.self),
+          control: UInt64(words[1]))
       })
   }
 
@@ -49,7 +63,8 @@ package struct ServedMounts: Hashable, Sendable {
   package func write(_ path: String) throws(Errno) {
     var text = "\(daemon.number) \(daemon.ticks)\n"
     for mount in mounts {
-      text += "\(mount.device) \(MountTable.escape(Array(mount.mountpoint.utf8)))\n"
+      let control = mount.control.map { "\($0)" } ?? "-"
+      text += "\(mount.device) \(control) \(MountTable.escape(Array(mount.mountpoint.utf8)))\n"
     }
     let temporary = path + ".new"
     let file = try OpenFile.open(temporary, flags: O_WRONLY | O_CREAT | O_TRUNC)
@@ -62,9 +77,9 @@ extension ServedMounts {
   package enum Release: Hashable, Sendable {
     /// The kernel keeps nothing of a daemon that was killed.
     case free
-    /// The daemon was killed, and did not end in time. `isAborted`: what it waits for is not its
-    /// own mounts, whose connections are aborted.
-    case stuck(ServedMounts, isAborted: Bool)
+    /// The daemon was killed, and did not end in time. Where no mount is left to abort, it waits
+    /// for something else.
+    case stuck(Processes.Start, left: [Mount])
   }
 
   /// Frees what the kernel keeps of a daemon of the state directory that was killed, by aborting
@@ -76,41 +91,31 @@ extension ServedMounts {
     // A process that ends in good order is in that state for a moment, too.
     let deadline = monotonicNanoseconds() + UInt64(milliseconds) * 1_000_000
     var next = monotonicNanoseconds() + 50_000_000
-    var isAborted = false
+    var left = served.mounts
     while Processes.isEnding(served.daemon) {
       let now = monotonicNanoseconds()
-      if now >= deadline { return .stuck(served, isAborted: isAborted) }
+      if now >= deadline { return .stuck(served.daemon, left: left) }
       if now >= next {
-        isAborted = served.mounts.allSatisfy { served.abort($0) }
+        left.removeAll { AbortableConnection.abort($0) }
         next = now + 1_000_000_000
       }
       usleep(5000)
     }
     return .free
   }
-
-  private func abort(_ mount: Mount) -> Bool {
-    // The number may be another mount's by now. A mount that no path leads to any more (`umount
-    // -l`) is not in the table.
-    let same = ((try? MountTable.read()) ?? []).filter { $0.device == mount.device }
-    guard same.isEmpty || same.contains(where: { $0.type == MountedFileSystem.ubiquityType }) else {
-      return true
-    }
-    return Unmounting.abortConnection(of: mount.mountpoint, device: mount.device)
-  }
 }
 
 extension ServedMounts.Release {
   /// For the user; nil where nothing is stuck.
   package var complaint: String? {
-    guard case .stuck(let served, let isAborted) = self else { return nil }
+    guard case .stuck(let daemon, let left) = self else { return nil }
     let process =
-      "the daemon (process \(served.daemon.number)) was killed, and the kernel cannot end it yet"
-    guard !isAborted else {
+      "the daemon (process \(daemon.number)) was killed, and the kernel cannot end it yet"
+    guard !left.isEmpty else {
       return process
         + ": a thread of it waits for something, such as a network file system. Try again when that answers."
     }
-    let commands = served.mounts.compactMap { $0.device.split(separator: ":").last }
+    let commands = left.compactMap(\.minor)
       .map { "echo 1 > /sys/fs/fuse/connections/\($0)/abort" }
     return process + ". As root, run: "
       + (["mount -t fusectl none /sys/fs/fuse/connections"] + commands).joined(separator: "; ")

@@ -85,8 +85,8 @@ import Testing
     let served = ServedMounts(
       daemon: try Self.daemon(),
       mounts: [
-        .init(device: "0:50", mountpoint: "/home/me/My Notes"),
-        .init(device: "0:51", mountpoint: "/a\nb\tc\\d/grün"),
+        .init(device: "0:50", mountpoint: "/home/me/My Notes", control: 7),
+        .init(device: "0:51", mountpoint: "/a\nb\tc\\d/grün", control: nil),
       ])
     try served.write(path)
     #expect(ServedMounts.read(path) == served)

@@ -96,6 +96,32 @@ extension EndToEnd {
       }
     }
 
+    @Test(
+      "a mount that has a killed daemon's device number by now is left alone",
+      .enabled(if: canAbort))
+    func numberOfAnother() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.prelude + """
+            number() { awk -v at="$1" '$5 == at { print $3 }' /proc/self/mountinfo; }
+            stuck first
+            kill -9 $(watchdog \(pid)) \(pid)
+            old=$(number "$A_MOUNT")
+            umount -l "$A_MOUNT" 2>/dev/null || fusermount3 -uz "$A_MOUNT"
+            sed -i "s/^$old /$(number "$B_MOUNT") /" "$ROOT/a/mounts.served"
+            refused 'was killed' timeout -s KILL 60 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs status
+            echo text > "$B/other"
+            same "$(cat "$B/other")" text
+            freed
+            on a mount "$CONTAINER" "$A_MOUNT"
+            same "$(cat "$A/file")" first
+            """)
+      }
+    }
+
     @Test("a daemon has one watchdog, which is started again when it ends and ends with the daemon")
     func watchdogLifeCycle() async throws {
       try await withAccount { account in

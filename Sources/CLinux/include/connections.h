@@ -12,7 +12,7 @@ int linux_open_fuse_abort(uint32_t minor);
 
 /// The messages of a daemon to its watchdog, each in one packet.
 enum {
-  /// Guard the connection. Answered with one byte: 1 if it can be aborted, else 0.
+  /// Guard the connection. Its control file comes along, if the daemon could open it.
   linux_watchdog_add = 1,
   linux_watchdog_remove = 2,
   /// The daemon is crashing: act at once.
@@ -22,7 +22,12 @@ enum {
 struct linux_watchdog_message {
   uint32_t kind;
   uint32_t minor;
+  /// Tells a connection from a later one with the same minor number.
+  uint64_t key;
 };
+
+/// Sends a message, with a descriptor unless `file` is negative. Gives 0, or -errno.
+int linux_tell_watchdog(int socket, struct linux_watchdog_message message, int file);
 
 /// Forks a process that guards connections for as long as the calling *thread* lives, and then aborts
 /// those that are left. Gives its number to the caller, or -errno.
