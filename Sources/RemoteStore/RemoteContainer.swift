@@ -31,7 +31,8 @@ package final class RemoteContainer: Sendable {
 
   /// `segments` gives so many at a time, if there are.
   package static let batchSegments = 64
-  private static let batchBytes = 64 << 20
+  /// Of them as stored. Records that were read take about ten times as much.
+  private static let batchBytes = 2 << 20
   /// At most; the store lets through what is worth it.
   private static let parallelGets = 8
 
