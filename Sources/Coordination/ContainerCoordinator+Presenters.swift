@@ -15,18 +15,19 @@ extension ContainerCoordinator {
     let newest = claims.newestPresenter
     claims.feed.post(weight, of: top.container) { [weak self] in
       guard let self else { return }
-      self.moves.between { isStill in
+      let isTold = self.moves.between { isStill in
         body(self) { news in
           self.claims.tell(upTo: newest, except: speakers) { isStill() ? news($0) : [] }
         }
       }
+      if !isTold { self.presentEverything() }
     } overflow: { [weak self] in
       guard let self else { return }
       self.presentEverything()
     }
   }
 
-  /// More happened than could be kept: whoever presents something is to look at it anew.
+  /// More happened than could be kept, or moves did not end: whoever presents something is to look at it anew.
   private func presentEverything() {
     let top = ClaimPath([top])
     claims.tell(upTo: .max, except: []) { queue in

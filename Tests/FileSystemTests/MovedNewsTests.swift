@@ -1,5 +1,6 @@
 import Catalog
 import Coordination
+import Glibc
 import Model
 import Platform
 import Testing
@@ -33,8 +34,9 @@ import Testing
     let outcome = try container.catalog.rename(
       old, in: .root, to: new, in: .root, mode: .replace)
     container.system.release(handle)
-    // Time enough to tell it too early.
-    try await Task.sleep(for: .milliseconds(100))
+    // Time enough to tell it too early. Without suspending: in a starved thread pool that can last longer than
+    // news wait for a move.
+    usleep(100_000)
     coordinator.noteMove(
       of: outcome.moved, from: (.root, old), to: (.root, new), replaced: nil, isExchange: false)
     coordinator.endMoving()

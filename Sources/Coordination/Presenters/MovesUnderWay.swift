@@ -7,7 +7,7 @@ internal import Synchronization
 /// Whoever moves pays two additions. `begin` before the catalog is changed, `end` when claims and presenters
 /// have followed. A leaf, without a lock.
 final class MovesUnderWay: Sendable {
-  /// So many times one looks whether it is quiet, a millisecond apart, before one goes on all the same.
+  /// So many times `between` looks whether no move is under way, a millisecond apart, before it gives up.
   private static let patience = 30_000
 
   private let begun = Atomic<UInt64>(0)
@@ -30,7 +30,9 @@ final class MovesUnderWay: Sendable {
   /// Has `body` done until it saw the catalog and the claim table in one state. It asks `isStill` with the
   /// claim table's lock held, and does nothing if that is false: a move that begins after it waits for that
   /// lock. Blocks its thread; not for who moves.
-  func between(_ body: (_ isStill: () -> Bool) -> Void) {
+  ///
+  /// Returns false when something was moved all the time: then it is not known whom the news concerns.
+  func between(_ body: (_ isStill: () -> Bool) -> Void) -> Bool {
     for _ in 0..<Self.patience {
       guard let moves = quiet() else {
         usleep(1000)
@@ -41,8 +43,8 @@ final class MovesUnderWay: Sendable {
         wasStill = wasStill && isStill(moves)
         return wasStill
       }
-      if wasStill { return }
+      if wasStill { return true }
     }
-    body { true }
+    return false
   }
 }

@@ -13,6 +13,8 @@ struct CommandResult: Sendable {
 struct CommandFailure: Error, CustomStringConvertible {
   var command: String
   var result: CommandResult
+  /// What the devices' daemons said last.
+  var logs: String
 
   /// The first line is what a summary shows: the status, and the end of what was said.
   var description: String {
@@ -25,6 +27,8 @@ struct CommandFailure: Error, CustomStringConvertible {
       \(result.output.suffix(4000))
       --- errors
       \(result.errors.suffix(4000))
+      --- logs
+      \(logs.suffix(4000))
       """
   }
 }

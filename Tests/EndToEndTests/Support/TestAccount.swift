@@ -67,11 +67,19 @@ final class TestAccount: Sendable {
       ["bash", "-c", Shell.prelude + text], environment: environment, directory: root + "/work",
       timeout: timeout)
     if result.status != 0 {
-      let failure = CommandFailure(command: text, result: result)
+      let failure = CommandFailure(command: text, result: result, logs: lastOfLogs())
       Issue.record(failure, sourceLocation: sourceLocation)
       throw failure
     }
     return result.output
+  }
+
+  private func lastOfLogs() -> String {
+    names.withLock { $0 }.map { name in
+      let log = FileManager.default.contents(atPath: root + "/" + name + "/daemon.log") ?? Data()
+      let lines = String(decoding: log.suffix(2000), as: UTF8.self)
+      return "\(name): \(lines)"
+    }.joined(separator: "\n")
   }
 
   /// The program's `--json` answer, as that device.
