@@ -138,6 +138,8 @@ extension RemoteContainer {
       index = try await snapshot(sequence)
     } catch .damaged(_, let reason) {
       return [(name, .damaged(reason))]
+    } catch .newerFormat(_, let version) {
+      return [(name, .damaged("it has format \(version), which a newer release wrote"))]
     }
     var result: [(object: String, check: ObjectCheck)] = [(name, .good)]
     let store = store

@@ -68,7 +68,8 @@ extension RemoteContainer {
       do throws(StoreError) {
         stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)
       } catch .notFound {
-        continue
+        // Cursors are replaced and never removed: this one may be the one that is behind.
+        throw .store(.unavailable("the store lists \(name) and does not give it"))
       } catch {
         throw RemoteError(error)
       }

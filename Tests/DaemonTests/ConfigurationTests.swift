@@ -88,6 +88,35 @@ import Testing
     }
   }
 
+  @Test("an open file is uploaded after 5 minutes without a write unless the file says otherwise")
+  func snapshotAfter() throws {
+    #expect(Configuration().syncSettings.snapshotQuiet == .seconds(300))
+    #expect(try parse("sync: {debounce: 1}").syncSettings.snapshotQuiet == .seconds(300))
+    for (text, quiet) in [
+      ("300", .seconds(300)), ("90", .seconds(90)), ("0.5", .milliseconds(500)),
+      ("1000000", .seconds(1_000_000)), ("0", nil),
+    ] as [(String, Duration?)] {
+      let settings = try parse("sync: {snapshotAfter: \(text)}").syncSettings
+      #expect(settings.snapshotQuiet == quiet, "\(text)")
+    }
+  }
+
+  @Test(
+    "a wrong value of `sync.snapshotAfter` is refused with its key and its range",
+    arguments: [
+      "-1", "-0.001", "1000001", "5m", "5 minutes", "never", "''", "[300]", ".inf", ".nan",
+    ])
+  func wrongSnapshotAfter(value: String) {
+    let error = #expect(throws: ControlError.self) {
+      try parse("sync: {snapshotAfter: \(value)}")
+    }
+    #expect(error?.status == .usage)
+    #expect(
+      error?.message
+        == "the configuration file config.yaml: `sync.snapshotAfter` is no number of seconds from "
+        + "0 to 1000000")
+  }
+
   @Test func flagsWinOverTheEnvironmentAndThatOverTheFile() throws {
     var configuration = Configuration()
     func state(_ flag: String?, _ environment: [String: String]) throws -> String {

@@ -163,6 +163,10 @@ extension ContainerSync {
         hasListedPacks = true
         return .again
       }
+      if dropsUnannounced(plan) {
+        _ = try await commit(Plan(), to: remote, after: position)
+        return .again
+      }
       guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }

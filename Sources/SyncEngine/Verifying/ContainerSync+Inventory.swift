@@ -82,6 +82,21 @@ extension ContainerSync {
     return false
   }
 
+  /// Whether the bytes of a conflict version that give way here were uploaded again and no segment
+  /// says where. Without that segment nobody could read the version.
+  func dropsUnannounced(_ plan: Plan) -> Bool {
+    guard !unannounced.isEmpty else { return false }
+    let sent = Set(unannounced.map(\.chunk.id))
+    for case .upsert(let record, let content, _) in plan.local
+    where content != .keep && record.kind == .file {
+      guard let manifest = staged[record.id]?.manifest,
+        record.conflicts.contains(where: { $0.manifest == manifest })
+      else { continue }
+      if manifest.chunks.contains(where: { sent.contains($0.id) }) { return true }
+    }
+    return false
+  }
+
   /// Compares the packs that the log names with those that the store lists. The catalog notes
   /// missing packs as lost. Their local contents are uploaded again, and cannot be evicted until
   /// then.

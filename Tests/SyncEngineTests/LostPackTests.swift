@@ -1,0 +1,114 @@
+import Backend
+import Catalog
+import Model
+import SyncEngine
+import Testing
+
+/// Local content that gives way to the content of another device while the store has lost packs.
+@Suite(.serialized) struct LostPackTests {
+  private static let path = "Documents/f"
+
+  /// A file that both devices have locally.
+  private func makeFile(_ first: EngineDevice, _ second: EngineDevice) async throws {
+    try first.write(Self.path, Array("base".utf8))
+    try await settle(first, second)
+    _ = try await second.read(Self.path)
+  }
+
+  /// Writes and uploads a content. Gives its packs.
+  private func upload(
+    _ text: String, from device: EngineDevice, of house: RestorableHousehold
+  ) async throws -> Set<String> {
+    let before = try await house.packs()
+    try device.write(Self.path, Array(text.utf8))
+    try await device.sync.sync(timeout: .seconds(60))
+    let packs = try await house.packs().subtracting(before)
+    try #require(!packs.isEmpty)
+    return packs
+  }
+
+  private func text(_ device: EngineDevice) async throws -> String {
+    String(decoding: try await device.read(Self.path), as: UTF8.self)
+  }
+
+  private func conflicts(_ device: EngineDevice) async throws -> [String] {
+    let number = try #require(try device.find(Self.path)).number
+    var result: [String] = []
+    for version in try device.sync.versions(of: number) where version.isConflict {
+      let collected = Collected()
+      try await device.sync.read(version.id, of: number) { await collected.add($0) }
+      result.append(String(decoding: await collected.bytes, as: UTF8.self))
+    }
+    return result.sorted()
+  }
+
+  @Test(
+    "the loser of a conflict is uploaded again before it gives way if the store lost it",
+    arguments: [false, true])
+  func loser(restarts: Bool) async throws {
+    try await withRestorableStore { house in
+      var first = try house.device()
+      let second = try house.device()
+      try await makeFile(first, second)
+      let lost = try await upload("loser", from: first, of: house)
+      _ = try await upload("winner", from: second, of: house)
+      // The first device has the only copy now, and does not know of the conflict yet.
+      for key in lost { try await house.store.delete(key) }
+      if restarts {
+        await first.stop()
+        first = try house.device(after: first)
+      }
+      #expect(try await text(first) == "loser")
+
+      try await first.sync.sync(timeout: .seconds(60))
+      try await settle(first, second)
+      let third = try house.device()
+      try await settle(first, second, third)
+      for device in [first, second, third] {
+        #expect(try await text(device) == "winner")
+        #expect(try await conflicts(device) == ["loser"])
+      }
+      #expect(try await third.sync.verify(VerifyOptions(readsData: true)).isWell)
+    }
+  }
+
+  @Test(
+    "a newer content that the store lost does not replace the older one that is local",
+    arguments: [false, true])
+  func newerContent(isConflict: Bool) async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await makeFile(first, second)
+      if isConflict { _ = try await upload("loser", from: first, of: house) }
+      let kept = isConflict ? "loser" : "base"
+      let lost = try await upload("newer", from: second, of: house)
+      for key in lost { try await house.store.delete(key) }
+
+      await #expect(throws: SyncFailure.self) {
+        try await first.sync.sync(timeout: .seconds(60))
+      }
+      #expect(try first.find(Self.path)?.content == .local)
+      #expect(try await text(first) == kept)
+      #expect(await first.sync.status().errors.contains { $0.contains("it is missing") })
+
+      let report = try await second.sync.verify(VerifyOptions())
+      #expect(report.isWell)
+      #expect(report.repaired == 1)
+      try await settle(second, first)
+      let losers = isConflict ? ["loser"] : []
+      for device in [first, second] {
+        #expect(try await text(device) == "newer")
+        #expect(try await conflicts(device) == losers)
+      }
+    }
+  }
+}
+
+extension RestorableHousehold {
+  /// The keys of the packs that the store has.
+  func packs() async throws -> Set<String> {
+    let keys = try await store.list(prefix: "containers/", after: nil, limit: .max)
+    return Set(keys.filter { StoreKey.isPack($0) })
+  }
+}
