@@ -51,7 +51,7 @@ def aims(figures):
     copy = seconds("initial", "cp -a")
     first = seconds("initial", OURS)
     aim("initial, beside borg and restic", first, others("initial", ("borg, encrypted", "restic")), "s")
-    aim("initial, beside cp -a", first and copy and first / copy, 5, "times")
+    aim("initial, beside cp -a", first and copy and first / copy, 6, "times")
     for step in ["one byte changed", "ten bytes inserted"]:
         aim(f"{step}, beside the fastest", seconds(step, OURS), others(step), "s")
         aim(f"{step}, moved", moved(step) and moved(step) / 1e6, 2, "MB")
@@ -61,6 +61,7 @@ def aims(figures):
     aim("nothing changed", seconds("nothing changed", OURS), 0.02, "s")
     whole = seconds("all on another device", OURS)
     aim("all on another device, beside cp -a", whole and copy and whole / copy, 4, "times")
+    aim("all on another device, beside restic", whole, seconds("all on another device", "restic"), "s")
     for name in ["daemon that sends, MiB", "daemon that receives, MiB"]:
         aim(name.replace(", MiB", ""), max(figures.others.get(name, []), default=None), 150, "MiB")
     return result
