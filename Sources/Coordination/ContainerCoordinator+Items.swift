@@ -80,7 +80,11 @@ extension ContainerCoordinator {
         !hasUnseenWriter(file)
       else { throw Errno.resourceBusy }
     }
-    try evictFiles(files.filter { $0.content == .local }.map(\.number), isNow: isNow)
+    let held = files.filter { file in
+      file.content == .local
+        || (file.contentKey.map { content.existingPartial($0) != nil } ?? false)
+    }
+    try evictFiles(held.map(\.number), isNow: isNow)
   }
 
   /// Whether the directory is one document: by its mark or by the extension of its name.

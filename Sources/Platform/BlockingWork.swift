@@ -37,3 +37,44 @@ package func concurrently<Answer>(_ count: Int, _ body: @Sendable (Int) -> Answe
     filled = count
   }
 }
+
+/// Runs what it is given on a few threads of its own, for what waits for the disk. Of two works the one that
+/// was added first begins first. `add` never waits.
+package final class BlockingQueue: Sendable {
+  private struct State {
+    var work: [@Sendable () -> Void] = []
+    var idle: [DispatchQueue]
+  }
+
+  private let state: Lock<State>
+
+  /// A serial queue has a thread whatever the others wait for. A concurrent one has as many threads as there
+  /// are processors.
+  package init(threads: Int) {
+    state = Lock(
+      State(idle: (0..<threads).map { DispatchQueue(label: "ubiquityfs.blocking-\($0)") }))
+  }
+
+  package func add(_ work: @escaping @Sendable () -> Void) {
+    let queue = state.withLock { state in
+      state.work.append(work)
+      return state.idle.popLast()
+    }
+    guard let queue else { return }
+    queue.async { self.run(queue) }
+  }
+
+  private func run(_ queue: DispatchQueue) {
+    while let next = next(queue) { next() }
+  }
+
+  private func next(_ queue: DispatchQueue) -> (@Sendable () -> Void)? {
+    state.withLock { state in
+      guard !state.work.isEmpty else {
+        state.idle.append(queue)
+        return nil
+      }
+      return state.work.removeFirst()
+    }
+  }
+}

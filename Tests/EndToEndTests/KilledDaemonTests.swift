@@ -96,6 +96,94 @@ extension EndToEnd {
       }
     }
 
+    /// Each device has a backend of its own, so that a daemon hangs for each, and a command that
+    /// comes first on the mount of each.
+    private static let hungDevices = #"""
+      devices='status doctor unmount sync download evict list storage mount query claim waiting'
+      end_pits() {
+        local name
+        kill -9 $(jobs -p) 2>/dev/null || true
+        for name in $devices; do
+          umount -l "$ROOT/pit-$name" 2>/dev/null || fusermount3 -uqz "$ROOT/pit-$name" || true
+        done
+      }
+      trap end_pits EXIT
+      for name in $devices; do
+        mkdir "$ROOT/mount-$name" "$ROOT/pit-$name"
+        on $name account sign-in --quiet --backend "file://$ROOT/cloud-$name"
+        on $name mount --quiet "$CONTAINER" "$ROOT/mount-$name"
+      done
+      file() { echo "$ROOT/mount-$1/Documents/file"; }
+      daemon() { cat "$ROOT/$1/daemon.lock"; }
+      hang() {
+        local name=$1
+        ./tool "$ROOT/pit-$name" -f > looked-$name &
+        is_pit() { grep -qF " $ROOT/pit-$name fuse" /proc/self/mounts; }
+        until_true 20 is_pit
+        mv "$ROOT/cloud-$name" "$ROOT/kept-$name"
+        ln -s "$ROOT/pit-$name/cloud" "$ROOT/cloud-$name"
+        echo first > "$(file $name)"
+        until_true 60 test -s looked-$name
+      }
+      # ends DEVICE ARGUMENT...: the program, which is to end by itself
+      ends() {
+        local status=0 said
+        said=$(UBIQUITYFS_STATE=$ROOT/$1 timeout -s KILL 60 ubiquityfs "${@:2}" 2>&1) || status=$?
+        if [ $status = 0 ] || [ $status = 137 ] ||
+          ! grep -Eq 'was killed|lost its daemon' <<<"$said"; then
+          echo "exit $status of $*: $said" >&2; return 1
+        fi
+      }
+      # together COMMAND...: all at once, each with its words in one
+      together() {
+        local command processes=()
+        for command; do $command & processes+=($!); done
+        for command in "${processes[@]}"; do wait $command; done
+      }
+
+      """#
+
+    @Test(
+      "every command ends on the hung mount of a daemon that was killed with its watchdog",
+      .enabled(if: TestAccount.isRoot))
+    func everyCommandEnds() async throws {
+      try await withAccount { account in
+        try await account.script(
+          Self.prelude + Self.hungDevices + """
+            for name in $devices; do hang $name; done
+            # What waits for an answer of the daemon ends, too.
+            ends waiting sync --wait & waiting=($!)
+            ends waiting events & waiting+=($!)
+            ends waiting query --watch '*' & waiting+=($!)
+            # The daemon's socket, and one for each of them.
+            are_waiting() { [ "$(grep -cF " $ROOT/waiting/" /proc/net/unix)" -ge 4 ]; }
+            until_true 20 are_waiting
+            for name in $devices; do kill -9 $(watchdog "$(daemon $name)") $(daemon $name); done
+            for name in status mount; do exits 137 timeout -s KILL 1 stat "$(file $name)-new"; done
+
+            # On each mount another command is the first.
+            together "ends status status" "ends doctor doctor" "ends sync sync --wait" \
+              "ends unmount unmount $ROOT/mount-unmount" "ends list container list" \
+              "ends download download $(file download)" "ends evict evict $(file evict)" \
+              "ends storage storage" "ends mount mount $CONTAINER $ROOT/mount-mount" \
+              "ends query query file" "ends claim coordinate read $(file claim) -- true"
+            for process in "${waiting[@]}"; do wait $process; done
+            # The other commands, on a mount that is dead by now.
+            file=$(file status)
+            together "ends status pin $file" "ends status unpin $file" "ends status policy $file" \\
+              "ends status versions list $file" "ends status trash list" "ends status fsck" \\
+              "ends status store verify" "ends status store recover" "ends status account status" \\
+              "ends status container create org.example.new" "ends status offline on" \\
+              "ends status limit" "ends status metered" "ends status daemon" \\
+              "ends status run --no-download -- true"
+            for name in $devices; do
+              refused "$lost" timeout -s KILL 10 stat "$(file $name)"
+              timeout -s KILL 10 findmnt "$ROOT/mount-$name" > /dev/null
+            done
+            """, timeout: 180)
+      }
+    }
+
     @Test(
       "a mount that has a killed daemon's device number by now is left alone",
       .enabled(if: canAbort))

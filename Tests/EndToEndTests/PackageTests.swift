@@ -135,5 +135,62 @@ extension EndToEnd {
             """#, timeout: 300)
       }
     }
+
+    @Test("localBytes of a package is the sum of what is local of its files")
+    func localBytesOfAPackage() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          #"""
+          mkdir -p "$A/p.pages/media"
+          head -c 3000000 /dev/urandom > "$A/p.pages/media/film"
+          head -c 500000 /dev/urandom > "$A/p.pages/text"
+          : > "$A/p.pages/empty"
+          synced a b
+          same "$(attribute localBytes "$A/p.pages")" 3500000
+          same "$(attribute localBytes "$B/p.pages")" 0
+          head -c 4096 "$B/p.pages/media/film" > /dev/null
+          is_quiet() { [ "$(attribute isDownloading "$B/p.pages/media/film")" = 0 ]; }
+          until_true 20 is_quiet
+          part=$(attribute localBytes "$B/p.pages/media/film")
+          [ "$part" -ge 4096 ]; [ "$part" -lt 3000000 ]
+          same "$(attribute localBytes "$B/p.pages")" "$part"
+          cat "$B/p.pages/text" > /dev/null
+          both=$((part + 500000))
+          same "$(attribute localBytes "$B/p.pages")" $both
+          attribute status "$B/p.pages" | grep "\"localBytes\":$both[,}]" > /dev/null
+          on b status --json "$B/p.pages" | tr -d ' \n' | grep "\"localBytes\":$both[,}]" > /dev/null
+          on b download "$B/p.pages"
+          same "$(attribute localBytes "$B/p.pages")" 3500000
+          until_true 20 evicts "$B/p.pages"
+          same "$(attribute localBytes "$B/p.pages")" 0
+          # A directory that is no package has none.
+          refused 'no such attribute' attribute localBytes "$B/p.pages/media"
+          """#)
+      }
+    }
+
+    @Test("evicting a package frees what is local of a file that was downloaded in part")
+    func evictingAPartlyLocalPackage() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          #"""
+          mkdir "$A/p.pages"
+          head -c 3000000 /dev/urandom > "$A/p.pages/film"
+          echo text > "$A/p.pages/text"
+          synced a b
+          head -c 4096 "$B/p.pages/film" > /dev/null; cat "$B/p.pages/text" > /dev/null
+          [ "$(attribute localBytes "$B/p.pages/film")" -ge 4096 ]
+          until_true 20 evicts "$B/p.pages"
+          same "$(attribute localBytes "$B/p.pages/text")" 0
+          same "$(attribute localBytes "$B/p.pages/film")" 0
+          same "$(stat -c %b "$B/p.pages/film")" 1
+          cmp "$A/p.pages/film" "$B/p.pages/film"
+          """#)
+      }
+    }
   }
 }

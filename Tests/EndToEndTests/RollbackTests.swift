@@ -103,5 +103,115 @@ extension EndToEnd {
           """)
       }
     }
+
+    @Test("doctor, status and the log say that the store went back, and what to do")
+    func theRollbackIsReported() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.helpers + """
+            echo first > "$A/first"
+            synced a
+            on a doctor
+            save
+            echo only > "$A/only"
+            synced a
+            set_back
+            exits 1 on a sync --wait --timeout 60
+            what="the store of $CONTAINER went back to an earlier state: "
+            remedy="run: ubiquityfs store recover $CONTAINER"
+            # says FILE: a line has both
+            says() {
+              grep -F -- "$what" "$1" | grep -F -- "$remedy" > /dev/null && return
+              cat "$1" >&2; return 1
+            }
+            exits 1 on a doctor > doctor 2>&1; says doctor
+            grep "^failed *container $CONTAINER" doctor > /dev/null
+            on a status > status; says status
+            on a status --json | ask 'answer["containers"][0]["errors"][0]' > errors; says errors
+            logged() { grep -cF -- "$what" "$ROOT/a/daemon.log"; }
+            says "$ROOT/a/daemon.log"; same "$(logged)" 1
+            # Later looks at the store log nothing more.
+            for n in 1 2 3; do echo "$n" > "$A/$n"; exits 1 on a sync --wait --timeout 60; done
+            same "$(logged)" 1
+
+            on a store recover
+            on a doctor > doctor; not grep -F 'store recover' doctor
+            on a status > status; not grep -F 'store recover' status
+            synced a
+            """, timeout: 240)
+      }
+    }
+
+    @Test("a daemon that is started after the rollback notices it when it connects")
+    func theRollbackIsNoticedAtStart() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.helpers + """
+            echo first > "$A/first"
+            synced a
+            save
+            echo only > "$A/only"
+            synced a
+            kill -TERM \(pid)
+            stopped() { ! kill -0 \(pid) 2>/dev/null; }
+            until_true 60 stopped
+            set_back
+            objects() { find "$CLOUD/containers" -type f | LC_ALL=C sort; }
+            objects > before
+            # Nothing is written, read or asked for.
+            on a mount "$CONTAINER" "$A_MOUNT"
+            store() { on a status --json | ask 'answer["containers"][0].get("store")'; }
+            is_noticed() { [ "$(store)" = rolledBack ]; }
+            until_true 20 is_noticed
+            same "$(grep -c 'went back to an earlier state' "$ROOT/a/daemon.log")" 1
+            exits 5 on a evict "$A/only"
+            same "$(cat "$A/only")" only
+            objects | diff before -
+            on a store recover
+            synced a
+            same "$(attribute isUploaded "$A/only")" 1
+            """, timeout: 240)
+      }
+    }
+
+    @Test("store recover lists by path the files whose content no device has uploaded again")
+    func missingFilesAreListed() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let pid = try await account.status("b").daemon.pid
+        try await account.script(
+          Self.helpers + """
+            synced a b
+            save
+            mkdir "$B/d"
+            echo 'only of b' > "$B/d/a file"; echo read > "$B/read"
+            synced b a
+            same "$(cat "$A/read")" read
+            kill -TERM \(pid)
+            stopped() { ! kill -0 \(pid) 2>/dev/null; }
+            until_true 60 stopped
+            set_back
+            exits 1 on a sync --wait --timeout 60
+            on a store recover > recovered
+            same "$(grep -A 9 'No device has uploaded' recovered | tail -n +2)" \\
+              "$CONTAINER: Documents/d/a file"
+            missing() {
+              on "$1" store recover --json "$CONTAINER" | ask 'answer["containers"][0]["missing"]'
+            }
+            same "$(missing a)" "['Documents/d/a file']"
+            # It stays by name.
+            same "$(stat -c %s "$A/d/a file")" 10
+            # The device that has it supplies it as soon as it is back.
+            on b mount "$CONTAINER" "$B_MOUNT"
+            synced b a
+            same "$(missing a)" '[]'; same "$(missing b)" '[]'
+            same "$(cat "$A/d/a file")" 'only of b'
+            """, timeout: 240)
+      }
+    }
   }
 }

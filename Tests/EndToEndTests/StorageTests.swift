@@ -237,7 +237,9 @@ extension EndToEnd {
             # One removal that nobody has confirmed is there already.
             on b offline on
             rm "$B/other"
-            refused 'paused.*--confirm-deletions' on b storage delete "$CONTAINER" --all --yes
+            exits 5 on b storage delete "$CONTAINER" --all --yes 2> held
+            grep '^Deleted 300 documents .*, on this device alone\.$' held
+            grep '^ubiquityfs: .*paused.*--confirm-deletions' held
             on b offline off
             exits 5 on b sync --wait --timeout 60
             on a sync --wait

@@ -393,8 +393,11 @@ package actor ContainerSync {
       claims.release(claims.held)
       if error.isOfTheNetwork { health.forget() }
       if error != .offline, error != .stopped {
-        if lastError != error.description, !error.isOfTheNetwork { logger.error("sync: \(error)") }
-        lastError = error.description
+        let text = error.description
+        // What is wrong with the store was logged when it was found.
+        let isKnown = text == lastError || text == storeProblem
+        if !isKnown, !error.isOfTheNetwork { logger.error("sync: \(text)") }
+        lastError = text
       }
       return .failed(error)
     }

@@ -36,9 +36,7 @@ extension ContentFetcher {
       // Outside the lock: who finds out that it changed comes here.
       let isMetered = remote.isMetered
       let (next, cause) = state.withLock { state -> (InodeNumber?, DownloadCause?) in
-        guard state.backgroundFetches < Self.backgroundLimit, state.backlogHolds == 0,
-          !state.backlog.isEmpty
-        else {
+        guard state.background.hasRoom, state.backlogHolds == 0, !state.backlog.isEmpty else {
           return (nil, nil)
         }
         // What nobody asked for waits until bytes cost nothing.
@@ -50,16 +48,17 @@ extension ContentFetcher {
           : state.backlog.first { _ in true }
         guard let next = first else { return (nil, nil) }
         state.backlog.remove(next)
-        state.backgroundFetches += 1
+        state.background.begin()
         let cause = state.setQueued(next, nil)
         if !(cause?.isAsked ?? false) { state.unasked.insert(next) }
         return (next, cause)
       }
       guard let next else { return }
-      guard let inode = try? coordinator.catalog.inode(next), inode.kind == .file,
-        inode.content == .remote
-      else {
-        endedOne(next)
+      let found = try? coordinator.catalog.inode(next)
+      let size = found?.size ?? 0
+      state.withLock { $0.background.grow(by: size) }
+      guard let inode = found, inode.kind == .file, inode.content == .remote else {
+        endedOne(next, size)
         coordinator.tellStatus(next)
         continue
       }
@@ -67,7 +66,7 @@ extension ContentFetcher {
       guard let version = try? coordinator.catalog.shownContent(of: next), version.manifest != nil
       else {
         missBackground()
-        endedOne(next)
+        endedOne(next, size)
         coordinator.tellStatus(next)
         continue
       }
@@ -76,16 +75,16 @@ extension ContentFetcher {
       case .given: break
       case .unknown:
         putBack(next, cause)
-        endedOne(next)
+        endedOne(next, size)
         // Its end begins the next ones, unless it came in between.
         if state.withLock({ !$0.eagerRoom.isEmpty }) { return }
         continue
       case .refused:
-        endedOne(next)
+        endedOne(next, size)
         coordinator.tellStatus(next)
         continue
       }
-      let wanted = 0..<inode.size
+      let wanted = 0..<size
       _ = fetch(next, range: wanted, cause: cause ?? DownloadCause(.other), isBackground: true) {
         result in
         switch result {
@@ -93,7 +92,7 @@ extension ContentFetcher {
         case .failure: self.missBackground()
         case .success: break
         }
-        self.endedOne(next)
+        self.endedOne(next, size)
         self.startBacklog()
       }
     }
@@ -136,12 +135,12 @@ extension ContentFetcher {
     }
   }
 
-  private func endedOne(_ number: InodeNumber) {
+  private func endedOne(_ number: InodeNumber, _ size: UInt64) {
     // Its room is given back before it ceases to count as busy: else the next file would be refused
     // for room that is counted twice.
     state.withLock { $0.eagerRoom[number] }?.end()
     state.withLock { state in
-      state.backgroundFetches -= 1
+      state.background.end(size)
       state.unasked.remove(number)
       state.eagerRoom[number] = nil
     }

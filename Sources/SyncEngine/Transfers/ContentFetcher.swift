@@ -33,7 +33,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var batchLimit = DownloadJob.firstBatchLimit
     /// What is fetched of the backlog though nobody asked for it by name.
     var unasked: Set<InodeNumber> = []
-    var backgroundFetches = 0
+    var background = BackgroundPlaces()
     /// Something of the backlog did not come, or could not come yet.
     var missedBackground = false
     var isStopped = false
@@ -74,8 +74,6 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   let coordinator: ContainerCoordinator
   let remote: any RemoteContent
-  /// How many contents of the backlog are fetched at a time.
-  static let backgroundLimit = 4
   let state = Lock(State())
   /// How long content that its device has not uploaded yet is waited for, and what its reader gets
   /// then.
@@ -85,6 +83,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
   private let noteUnsent: @Sendable (InodeNumber) -> Void
   /// How long one answer of the backend is waited for.
   private let answerLimit: Duration
+  /// Contents are made durable here: not on threads of tasks, of which there are as many as processors.
+  private let settling = BlockingQueue(threads: 8)
 
   package init(
     coordinator: ContainerCoordinator, remote: any RemoteContent,
@@ -341,7 +341,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
           _ = Task { await self.load(batch, of: number, id, from: source) }
         }
       case .whole(let source, let id):
-        settle(number, id, source)
+        settling.add { self.settle(number, id, source) }
         return
       }
     }
@@ -497,6 +497,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// All bytes are there: makes them durable, and only then calls the content local. Where the inode has another
   /// content by now, whoever waits wants that one.
   private func settle(_ number: InodeNumber, _ id: UInt64, _ source: DownloadJob.Source) {
+    // Who asked has been answered when the fetcher stops, and the catalog may be closed.
+    guard state.withLock({ $0.job(number, id) != nil }) else { return }
     do throws(Errno) {
       try coordinator.content.synchronize(source.partial)
       FaultPoint.reach("download.durable")

@@ -74,11 +74,12 @@ final class TestAccount: Sendable {
     return result.output
   }
 
+  /// Each line begins with the device: `.ci/test` shows them in its summary.
   private func lastOfLogs() -> String {
-    names.withLock { $0 }.map { name in
+    names.withLock { $0 }.flatMap { name in
       let log = FileManager.default.contents(atPath: root + "/" + name + "/daemon.log") ?? Data()
-      let lines = String(decoding: log.suffix(2000), as: UTF8.self)
-      return "\(name): \(lines)"
+      let lines = String(decoding: log.suffix(2000), as: UTF8.self).split(separator: "\n")
+      return lines.suffix(8).map { "log of \(name): \($0)" }
     }.joined(separator: "\n")
   }
 
