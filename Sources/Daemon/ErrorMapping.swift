@@ -44,6 +44,7 @@ extension ControlError {
         case .offline, .unreachable: .offline
         case .timedOut: .timedOut
         case .held: .busy
+        case .notPermitted: .notPermitted
         case .deleted: .notFound
         default: .failed
         }

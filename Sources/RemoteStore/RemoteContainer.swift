@@ -51,22 +51,25 @@ package final class RemoteContainer: Sendable {
   /// One that fails its check ends the batch; when it is the first, its error is thrown. So what is
   /// given is always whole and in order, and a damaged segment is never passed over.
   ///
-  /// The list begins at the position itself, so each look also checks that the store still has the
-  /// last segment that this device read. `readsHead`: compares its hash too, by one more request
-  /// beside the list.
+  /// The list begins some segments before the position, so each look also checks that the store still
+  /// has the last ones that this device read: `looksBack` of them, without a gap, as far as no
+  /// snapshot has them. The last one alone would not do: a device that puts a segment while the store
+  /// is set back leaves it there behind a gap. `readsHead`: compares the hash of the last one too, by
+  /// one more request beside the list.
   ///
   /// Fails with `.logRemoved` when the log goes on only later than at the next segment, and with
   /// `.rolledBack` when the segment at the position, and everything after it, is missing or is
   /// another.
-  package func segments(after position: LogPosition, readsHead: Bool = false)
-    async throws(RemoteError) -> [LogSegment]
-  {
+  package func segments(
+    after position: LogPosition, readsHead: Bool = false, looksBack: Int = 16
+  ) async throws(RemoteError) -> [LogSegment] {
     let log = ObjectName.log(incarnation)
     let head = ObjectName.segment(incarnation, position.sequence)
     async let checked = readsHead ? headState(position) : HeadState.unknown
     let found: [String]
     do throws(RemoteError) {
-      found = try await listed(from: position)
+      found = try await checkedForGaps(
+        try await listed(from: position, looksBack: looksBack), upTo: position)
     } catch {
       _ = await checked
       throw error
@@ -112,10 +115,37 @@ package final class RemoteContainer: Sendable {
     return try await read(names, after: position)
   }
 
-  /// The keys from the segment at a position on, itself included; a batch of them.
-  private func listed(from position: LogPosition) async throws(RemoteError) -> [String] {
-    try await segmentKeys(
-      after: position.sequence == 0 ? 0 : position.sequence - 1, limit: Self.batchSegments + 1)
+  /// The keys from some segments before a position on; of those after it a batch.
+  private func listed(
+    from position: LogPosition, looksBack: Int
+  ) async throws(RemoteError) -> [String] {
+    let back = min(position.sequence, UInt64(max(0, looksBack)) + 1)
+    return try await segmentKeys(
+      after: position.sequence - back, limit: Self.batchSegments + Int(back))
+  }
+
+  /// Those from the position on. Throws `.rolledBack` when one is missing before it that no snapshot
+  /// has: old log goes only when a snapshot has it. A list may be wrong; the object itself decides.
+  private func checkedForGaps(
+    _ names: [String], upTo position: LogPosition
+  ) async throws(RemoteError) -> [String] {
+    let log = ObjectName.log(incarnation)
+    let sequences = names.map { ObjectName.sequence($0.dropFirst(log.count)) ?? .max }
+    let before = sequences.prefix { $0 < position.sequence }
+    let rest = Array(names.dropFirst(before.count))
+    guard sequences.dropFirst(before.count).first == position.sequence else { return rest }
+    var next = position.sequence
+    for sequence in before.reversed() {
+      guard sequence == next - 1 else { break }
+      next = sequence
+    }
+    // There is a gap only if the log goes on below it.
+    guard let first = before.first, first < next else { return rest }
+    let missing = ObjectName.segment(incarnation, next - 1)
+    guard try await snapshots(beyond: next - 2).isEmpty,
+      try await segmentBytes(missing) == nil
+    else { return rest }
+    throw .rolledBack(object: missing)
   }
 
   private func read(_ names: ArraySlice<String>, after start: LogPosition)

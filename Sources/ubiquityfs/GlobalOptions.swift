@@ -22,10 +22,15 @@ struct GlobalOptions: ParsableArguments {
 
   static var environment: [String: String] { ProcessEnvironment.all }
 
+  private static let released = Lock<Set<String>>([])
+
   /// Before a command looks at any path: a daemon that was killed may have left its mounts hanging.
-  /// The command reports a mount that cannot be freed when it connects.
+  /// The command reports a mount that cannot be freed when it connects. The program's options and its
+  /// command's are validated one after the other, and one wait is enough.
   func validate() {
-    guard let state = try? stateDirectory() else { return }
+    guard let state = try? stateDirectory(),
+      Self.released.withLock({ $0.insert(state).inserted })
+    else { return }
     _ = ServedMounts.release(state: state, milliseconds: 2000)
   }
 

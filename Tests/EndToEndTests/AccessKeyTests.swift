@@ -72,6 +72,7 @@ extension EndToEnd {
             attribute downloadingError "$A/file" | grep 'refuses the access keys' > /dev/null
             echo new > "$A/new"
             refused 'does not know the access key' on a sync --wait --timeout 60
+            exits 6 on a sync --wait --timeout 60
             exits 1 on a doctor 2> doctor
             grep '^failed *backend .*does not know the access key' doctor > /dev/null
             signs_in AWS_ACCESS_KEY_ID=id-2 AWS_SECRET_ACCESS_KEY=secret-2

@@ -35,11 +35,14 @@ extension ContainerSync {
     let started = monotonicNanoseconds()
     let isDirty = try local { () throws(Errno) in try coordinator.catalog.dirtyCount() } > 0
     // A user who asks for a sync is told of a rollback at once.
+    let isThorough = !health.isConnected || hurrying > 0
     let readsHead =
-      !health.isConnected || hurrying > 0
+      isThorough
       || (isDirty && !health.isConfirmed(position, within: StoreHealth.putLimit / 2))
+    let looksBack =
+      isThorough ? StoreHealth.thoroughLook : readsHead ? StoreHealth.longLook : StoreHealth.look
     let segments = try await remotely { () throws(RemoteError) in
-      try await remote.segments(after: position, readsHead: readsHead)
+      try await remote.segments(after: position, readsHead: readsHead, looksBack: looksBack)
     }
     if readsHead { health.confirm(position, at: started) }
     return segments
@@ -62,7 +65,8 @@ extension ContainerSync {
     }
     let started = monotonicNanoseconds()
     do throws(RemoteError) {
-      _ = try await remote.segments(after: position, readsHead: true)
+      _ = try await remote.segments(
+        after: position, readsHead: true, looksBack: StoreHealth.longLook)
     } catch {
       // The next cycle finds out what it means.
       if !error.isTransient { signals.look() }
@@ -120,7 +124,8 @@ extension ContainerSync: StoreConfirming {
       let remote = try await link.container()
       let position = try coordinator.catalog.position()
       guard position.sequence > 0 else { return false }
-      _ = try await remote.segments(after: position, readsHead: true)
+      _ = try await remote.segments(
+        after: position, readsHead: true, looksBack: StoreHealth.longLook)
       health.confirm(position, at: started)
       if isListed || health.hasInventory { return health.grantEvictions(at: started) }
       try await takeInventory(remote)

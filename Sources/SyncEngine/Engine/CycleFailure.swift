@@ -22,6 +22,8 @@ enum CycleFailure: Error {
     case .remote(.store(.offline)): .offline
     case .remote(.store(.unreachable(let reason))): .unreachable(reason)
     case .remote(.cancelled), .cancelled: .stopped
+    case .remote(.store(.notPermitted(let reason))):
+      .notPermitted(StoreError.notPermitted(reason).description)
     case .remote(let error): .failed(error.description)
     case .local(let text), .unsound(let text): .failed(text)
     case .held(let text): .held(text)

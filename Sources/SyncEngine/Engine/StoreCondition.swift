@@ -66,6 +66,11 @@ final class StoreHealth: Sendable {
 
   /// Before a put the store must have shown the head within this time.
   static let putLimit: UInt64 = 30_000_000_000
+  /// How many segments before the head a look asks for: always, before puts and evictions, and when a user
+  /// asks or the store was away. With a batch of new ones the last is a page of an S3 list.
+  static let look = 16
+  static let longLook = 128
+  static let thoroughLook = 900
   /// A look that was made for an eviction holds for so long. No other look counts.
   private static let evictionLimit: UInt64 = 2_000_000_000
   /// Before an eviction the store must have listed its packs within this time, or within this

@@ -130,6 +130,8 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
   case timedOut(String)
   /// The backend or the local disk; the text says what happened and what to do.
   case failed(String)
+  /// The backend does not take this account's keys; the text says what it answered.
+  case notPermitted(String)
   /// The user is to decide about a mass deletion; the text says how.
   case held(String)
   /// The container was deleted on another device; the text says so.
@@ -149,7 +151,7 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
     case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .timedOut(let what): "timed out: \(what)"
-    case .failed(let text), .held(let text), .deleted(let text): text
+    case .failed(let text), .notPermitted(let text), .held(let text), .deleted(let text): text
     case .stopped: "the container is being closed"
     }
   }
