@@ -416,6 +416,7 @@ final class Queries {
     "SELECT version, generation, size, mtime, ctime, parent FROM kept_version WHERE item = ?")
   let dropKeptVersion = Query("DELETE FROM kept_version WHERE item = ?")
   let setKeptConflicts = Query("INSERT OR REPLACE INTO kept_conflict (item, record) VALUES (?, ?)")
+  let keptConflicts = Query("SELECT record FROM kept_conflict WHERE item = ?")
   let allKeptConflicts = Query("SELECT item, record FROM kept_conflict ORDER BY item")
   let dropKeptConflicts = Query("DELETE FROM kept_conflict WHERE item = ?")
 

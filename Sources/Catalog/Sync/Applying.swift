@@ -450,17 +450,19 @@ final class Applying {
     }
   }
 
-  /// The item is dirty exactly if the log does not have what is here.
+  /// The item is dirty exactly if the log lacks something local, or a conflict version that this
+  /// device keeps for it.
   private func setMark(_ item: ItemID) throws {
     let stamp = try engine.stamp(item)
     guard let local = try engine.local(item) else { return }
     var here = local.record
-    var there = try engine.remote(item)
+    let remote = try engine.remote(item)
+    var there = remote
     here.content = nil
     here.conflicts = []
     there?.content = nil
     there?.conflicts = []
-    if here == there, !local.isEdited {
+    if here == there, !local.isEdited, try engine.hasKeptConflicts(remote, of: item) {
       if stamp != nil { try engine.clearStamp(item) }
     } else if stamp == nil {
       engine.setStamp(item)

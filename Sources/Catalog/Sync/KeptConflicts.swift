@@ -6,7 +6,7 @@ package import SystemPackage
 /// puts them into the log again, like contents that are local here.
 ///
 /// **Invariant: a row goes only with the fold of a record that has all of its versions**, by their
-/// identity or as the same bytes.
+/// identity or as the same bytes. While it exists and the log lacks one of them, the item is dirty.
 extension Engine {
   /// To be called before the rows of the remote tree are replaced. `packs`: those that the store has.
   func keepConflicts(_ packs: Set<PackID>) throws {
@@ -49,6 +49,15 @@ extension Engine {
     var result: [ItemID: [ContentVersion]] = [:]
     for (item, record) in rows { result[item] = try ItemRecord(decoding: record).conflicts }
     return result
+  }
+
+  /// Whether a record of the log has all versions that this device keeps for it.
+  func hasKeptConflicts(_ record: ItemRecord?, of item: ItemID) throws -> Bool {
+    let kept = try database { db in
+      try queries.keptConflicts.first(db, item) { try ItemRecord(decoding: $0.blob(0)).conflicts }
+    }
+    guard let kept else { return true }
+    return record?.lacks(kept).isEmpty ?? false
   }
 
   /// After these records were folded.
