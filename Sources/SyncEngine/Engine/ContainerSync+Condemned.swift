@@ -51,7 +51,12 @@ extension ContainerSync {
       let isOurs = record.conflicts.contains { $0.id == own && versions.contains($0.id) }
       guard isOurs || record.content.map({ versions.contains($0.id) }) ?? false else { continue }
       isWhole = false
-      if staged.removeValue(forKey: record.id) != nil { continue }
+      // The file is read again, also where a snapshot of the open file was uploaded.
+      let uploaded = [
+        staged.removeValue(forKey: record.id), snapshots.removeValue(forKey: record.id),
+        committedSnapshots.removeValue(forKey: record.id),
+      ]
+      if uploaded.contains(where: { $0 != nil }) { continue }
       guard let content = record.content else { continue }
       try await renew(record.id, content, remote)
     }
@@ -140,8 +145,9 @@ extension ContainerSync {
       """)
   }
 
-  /// Stores a conflict version's chunks anew, from the condemned packs that they are still in: no file
-  /// here has them. False when some are in no pack any more.
+  /// Stores a conflict version's chunks anew, from the condemned packs that they are still in: no
+  /// local file has them. False when a chunk is in no pack any more, or in a pack that the store
+  /// neither gives nor lists.
   private func sendAgain(_ version: ContentVersion, _ remote: RemoteContainer)
     async throws(CycleFailure) -> Bool
   {
@@ -156,8 +162,14 @@ extension ContainerSync {
       guard let place = places[id] else { return false }
       missing.append(place)
     }
-    unannounced += try await storeAnew(missing, remote)
-    return true
+    do throws(CycleFailure) {
+      unannounced += try await storeAnew(missing, remote)
+      return true
+    } catch .remote(.packMissing(let object)) {
+      let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
+      guard missing.allSatisfy({ listed.contains($0.pack) }) else { return false }
+      throw .remote(.packMissing(object: object))
+    }
   }
 
   /// Reads chunks from their packs and stores them in new ones, which are durable when it returns and
