@@ -22,6 +22,11 @@ extension DaemonService {
       sessions.append(found)
     }
     if request.containers.isEmpty {
+      // A daemon that just started has not compared anything with the store.
+      for session in account.sessions where session.sync.condition.isNormal {
+        let sync = session.sync
+        _ = try connection.wait { try await sync.lookAtStore() }
+      }
       sessions = account.sessions.filter { !$0.sync.condition.isNormal && !$0.sync.isDeleted }
     }
     var result: [RecoveredContainer] = []

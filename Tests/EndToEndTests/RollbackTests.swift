@@ -13,6 +13,9 @@ extension EndToEnd {
       }
       # ask EXPRESSION: of the JSON `answer` on standard input
       ask() { python3 -c "import json, sys; answer = json.load(sys.stdin); print($1)"; }
+      ended() { ! kill -0 "$1" 2>/dev/null; }
+      # end PID: ends a daemon
+      end() { kill -TERM "$1"; until_true 60 ended "$1"; }
       requests() { on "$1" status --json | ask 'sum(answer["traffic"]["requests"].values())'; }
 
       """
@@ -104,6 +107,28 @@ extension EndToEnd {
       }
     }
 
+    @Test("`store recover` compares the store first after a daemon's start")
+    func aDaemonThatJustStartedRecovers() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          Self.helpers + """
+            echo first > "$A/first"
+            synced a
+            save
+            echo only > "$A/only"
+            synced a
+            set_back
+            end \(pid)
+            on a mount "$CONTAINER" "$A_MOUNT"
+            same "$(on a store recover --json | ask 'answer["containers"][0]["recovered"]')" True
+            synced a
+            same "$(attribute isUploaded "$A/only")" 1
+            """, timeout: 240)
+      }
+    }
+
     @Test("doctor, status and the log say that the store went back, and what to do")
     func theRollbackIsReported() async throws {
       try await withAccount { account in
@@ -155,9 +180,7 @@ extension EndToEnd {
             save
             echo only > "$A/only"
             synced a
-            kill -TERM \(pid)
-            stopped() { ! kill -0 \(pid) 2>/dev/null; }
-            until_true 60 stopped
+            end \(pid)
             set_back
             objects() { find "$CLOUD/containers" -type f | LC_ALL=C sort; }
             objects > before
@@ -191,9 +214,7 @@ extension EndToEnd {
             echo 'only of b' > "$B/d/a file"; echo read > "$B/read"
             synced b a
             same "$(cat "$A/read")" read
-            kill -TERM \(pid)
-            stopped() { ! kill -0 \(pid) 2>/dev/null; }
-            until_true 60 stopped
+            end \(pid)
             set_back
             exits 1 on a sync --wait --timeout 60
             on a store recover > recovered

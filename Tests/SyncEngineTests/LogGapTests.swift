@@ -10,11 +10,7 @@ import Testing
     arguments: [0, 1], [1, 20])
   func aSegmentBehindAGap(recovering: Int, strays: Int) async throws {
     try await withRestorableStore { house in
-      let first = try house.device()
-      let second = try house.device()
-      try first.write("Documents/old", [1])
-      try await settle(first, second)
-      let earlier = try await house.copy()
+      let (first, second, earlier) = try await house.pair()
       for number in 0..<3 {
         try first.write("Documents/lost-\(number)", [UInt8(number)])
         try await settle(first, second)

@@ -68,6 +68,52 @@ import Testing
     return record
   }
 
+  @Test("an item removed elsewhere comes back for a conflict version that only this device keeps")
+  func keptConflictsOutliveARemoval() throws {
+    let record = try file(content(1, time: 10))
+    let kept = content(2, time: 5)
+    var known = record
+    known.conflicts = [kept]
+    for (removed, comesBack) in [(record, true), (known, false)] {
+      let trees = ItemTrees(
+        local: LocalSide(record: record, size: 1, stamp: 1), base: record, remote: nil, stamp: 1,
+        removed: removed, keptConflicts: [kept])
+      let plan = try Planner(device: me, view: SimulatedDevice(device: me)).plan([item: trees])
+      #expect(plan.upserts.map(\.conflicts) == (comesBack ? [[kept]] : []))
+      #expect(plan.upserts.map(\.content) == (comesBack ? [record.content] : []))
+    }
+  }
+
+  @Test("a content that was announced by name keeps its parent when it is sent")
+  func theParentOfAnAnnouncedContent() throws {
+    let sent = content(2, parent: VersionID(high: 5, low: 1), time: 10)
+    let record = try file(sent.withoutManifest)
+    let trees = ItemTrees(
+      local: LocalSide(
+        record: record, size: 1, edited: EditedContent(version: sent.id, manifest: sent.manifest),
+        stamp: 1), base: record, remote: record, stamp: 1)
+    let plan = try Planner(device: me, view: SimulatedDevice(device: me)).plan([item: trees])
+    #expect(plan.upserts.map(\.content) == [sent])
+  }
+
+  @Test("without a base, a content that was made of the other one is newer")
+  func contentsOfOneLine() throws {
+    let older = content(1, time: 5)
+    let newer = content(2, parent: older.id, time: 10)
+    for (mine, theirs) in [(older, newer), (newer, older)] {
+      let edited = EditedContent(
+        version: mine.id, manifest: mine.manifest, lineage: Lineage(parent: mine.parent))
+      let trees = ItemTrees(
+        local: LocalSide(record: try file(mine), size: 1, edited: edited, stamp: 1), base: nil,
+        remote: try file(theirs), stamp: 1)
+      var device = SimulatedDevice(device: me)
+      device.remote[item] = try file(theirs)
+      let plan = try Planner(device: me, view: device).plan([item: trees])
+      #expect(plan.upserts.map(\.content) == (mine == newer ? [newer] : []))
+      #expect(plan.upserts.allSatisfy { $0.conflicts.isEmpty })
+    }
+  }
+
   @Test("conflict versions that the recovered log lacks come into it again")
   func keptConflictsComeBack() throws {
     let record = try file(content(1, time: 10))

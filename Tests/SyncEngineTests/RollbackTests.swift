@@ -26,6 +26,14 @@ final class RestorableHousehold {
     return made
   }
 
+  /// Two devices that have `Documents/old`, and a copy of the store as it is then.
+  func pair() async throws -> (EngineDevice, EngineDevice, earlier: [String: [UInt8]]) {
+    let (first, second) = (try device(), try device())
+    try first.write("Documents/old", [1])
+    try await settle(first, second)
+    return (first, second, try await copy())
+  }
+
   func requests(of device: EngineDevice) -> UInt64 {
     devices.firstIndex { $0 === device }.map { meters[$0].traffic.requests } ?? 0
   }

@@ -73,18 +73,22 @@ extension ContainerSync {
         segments = try await look(remote, after: after)
       } catch .remote(.logRemoved(let object)) {
         // This device was away for longer than the log reaches.
-        guard try await rebuild(remote, beyond: after) else {
-          throw await unsound(
-            "the log goes on with \(object), what comes before that is missing, and no snapshot has it",
-            remote)
+        let reason =
+          "the log goes on with \(object), the segments before it are missing, and no snapshot has "
+          + "them"
+        guard try await rebuild(remote, beyond: after, orSay: reason) else {
+          throw await unsound(reason, remote)
         }
         continue
       } catch .remote(.deleted(let deletion)) {
         throw ended(by: deletion)
       } catch .remote(.rolledBack(let object)) {
         if PlantedMistake.putsUnchecked.isPlanted { return }
-        if try await rebuild(remote, beyond: after, onlyRecovered: true) { continue }
-        throw await unsound("\(object) is missing or is not what this device read there", remote)
+        let reason = "\(object) is missing or is not what this device read there"
+        guard try await rebuild(remote, beyond: after, onlyRecovered: true, orSay: reason) else {
+          throw await unsound(reason, remote)
+        }
+        continue
       }
       if foreignHead == nil { setCondition(.normal) }
       guard !segments.isEmpty else { return try checkForeignHead() }
@@ -99,6 +103,19 @@ extension ContainerSync {
         FaultPoint.reach("sync.folded")
         noteForEvents(segment, before)
       }
+    }
+  }
+
+  /// As `rebuild`, for a log that no device can continue: a damaged snapshot counts as a rollback.
+  /// So a device can recover a store that was set back once more in the midst of a recovery.
+  private func rebuild(
+    _ remote: RemoteContainer, beyond position: LogPosition, onlyRecovered: Bool = false,
+    orSay reason: String
+  ) async throws(CycleFailure) -> Bool {
+    do throws(CycleFailure) {
+      return try await rebuild(remote, beyond: position, onlyRecovered: onlyRecovered)
+    } catch .remote(.damaged(let object, let damage)) {
+      throw await unsound("\(reason), and \(object) is damaged: \(damage)", remote)
     }
   }
 
@@ -234,7 +251,9 @@ extension ContainerSync {
         if item.isOpenForWriting, let snapshot = snapshots[id], item.base == item.remote {
           trees.local?.show(snapshot)
         }
-        if item.remote == nil, item.base != nil, local.isEdited || local.record.kind == .directory {
+        if item.remote == nil, item.base != nil,
+          local.isEdited || local.record.kind == .directory || kept[id] != nil
+        {
           trees.removed = try coordinator.catalog.removedItem(id)?.record
         }
       }

@@ -49,8 +49,7 @@ struct Merge {
     case (nil, let remote?):
       removedHere(base: trees.base, remote: remote)
     case (let local?, nil):
-      missingRemotely(local: local, base: trees.base, removed: trees.removed)
-        .adding(trees.keptConflicts, to: nil)
+      missingRemotely(local: local, trees).adding(trees.keptConflicts, to: nil)
     case (let local?, let remote?):
       both(local: local, base: trees.base, remote: remote)
         .adding(trees.keptConflicts, to: remote)
@@ -74,16 +73,19 @@ struct Merge {
     return Target(record: nil)
   }
 
-  /// New here, or removed elsewhere. An edit here that the removal did not know beats it.
-  private func missingRemotely(
-    local: LocalSide, base: ItemRecord?, removed: ItemRecord?
-  ) -> Target {
+  /// New on this device, or removed on another. A local edit that the removal did not know beats it.
+  /// So does a conflict version that this device keeps for the log: nothing else has it.
+  private func missingRemotely(local: LocalSide, _ trees: ItemTrees) -> Target {
+    let (base, removed) = (trees.base, trees.removed)
     // An edit that the log had before the removal, and whose answer was lost, is no news.
     let isEdit = local.edited.map { !Self.names($0, base?.content) } ?? false
     if base != nil, !isEdit, !PlantedMistake.revivesUnedited.isPlanted {
       // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
       // to wait for that.
-      return local.isBusy ? Target(record: local.record, isDeferred: true) : Target(record: nil)
+      if local.isBusy { return Target(record: local.record, isDeferred: true) }
+      let lacking = removed?.lacks(trees.keptConflicts) ?? trees.keptConflicts
+      guard local.record.kind == .file, !lacking.isEmpty else { return Target(record: nil) }
+      return Target(record: Self.revived(local.record, removed: removed, base: base))
     }
     if base != nil, !local.isBusy, let removed, let edited = local.edited {
       switch Self.wasRemoved(edited, size: local.size, with: removed) {
@@ -195,15 +197,6 @@ struct Merge {
         merged.modified = remote.modified
         return Target(record: merged, commits: edited)
       }
-      // After a recovery the log may have either by name only: then this device supplies it.
-      // Another content is newer only if it was made of this one: a device that had read less may
-      // have supplied what it had.
-      if base.id == edited.version, base.manifest == nil || base.manifest == edited.manifest,
-        content.id != edited.version, content.manifest != nil, content.parent == base.id
-      {
-        merged.modified = remote.modified
-        return Target(record: merged, replacesContent: true)
-      }
     }
     guard isConflict, let remoteContent = remote.content else {
       if edited.manifest == nil, remote.content?.manifest != nil {
@@ -214,7 +207,10 @@ struct Merge {
         return Target(record: merged, needsUpload: true)
       }
       merged.modified = local.record.modified
-      return withLocalContent(local, in: merged, parent: remote.content?.id)
+      // An announced content keeps the parent of its announcement.
+      let isAnnounced = remote.content?.id == edited.version
+      return withLocalContent(
+        local, in: merged, parent: isAnnounced ? remote.content?.parent : remote.content?.id)
     }
     return conflict(
       local: local, edited: edited, remote: remote, remoteContent: remoteContent, merged: merged)
@@ -226,10 +222,21 @@ struct Merge {
     local: LocalSide, edited: EditedContent, remote: ItemRecord, remoteContent: ContentVersion,
     merged: ItemRecord
   ) -> Target {
+    var merged = merged
+    // After a recovery there may be no base, or the log has one of the contents by name only. A
+    // content is newer than its parent. A device that had read less may have supplied the parent.
+    if remoteContent.parent == edited.version, remoteContent.manifest != nil {
+      merged.content = remoteContent
+      merged.modified = remote.modified
+      return Target(record: merged, replacesContent: true)
+    }
     guard let manifest = edited.manifest else {
       return Target(record: merged, needsUpload: true, isDeferred: true)
     }
-    var merged = merged
+    if let lineage = edited.lineage, lineage.parent == remoteContent.id {
+      merged.modified = local.record.modified
+      return withLocalContent(local, in: merged, parent: remoteContent.id)
+    }
     if remoteContent.manifest == manifest
       || remote.conflicts.contains(where: { $0.manifest == manifest })
     {

@@ -20,6 +20,8 @@ package struct EditedContent: Hashable, Sendable {
 /// The version that another one was made of, as far as there was any.
 package struct Lineage: Hashable, Sendable {
   package var parent: VersionID?
+
+  package init(parent: VersionID?) { self.parent = parent }
 }
 
 /// An item as the mount shows it.

@@ -31,15 +31,25 @@ extension ContainerSync {
   /// anybody told.
   private static let step: UInt64 = 1_000_000
 
+  /// Compares the store with what this device knows, and sets `condition`. Throws when the store
+  /// could not be read.
+  package func lookAtStore() async throws(SyncFailure) {
+    hurrying += 1
+    defer { hurrying -= 1 }
+    if case .failed(let failure) = await runCycle(freshly: true), condition.isNormal,
+      !health.isConnected
+    {
+      throw failure
+    }
+  }
+
   package func recoverStore() async throws(SyncFailure) -> RecoveryOutcome {
     hurrying += 1
     defer { hurrying -= 1 }
     try link.check()
     var outcome = RecoveryOutcome()
     // Perhaps the store is sound again, or another device was first.
-    if case .failed(let failure) = await runCycle(freshly: true), condition.isNormal {
-      throw failure
-    }
+    try await lookAtStore()
     // A deleted container stays deleted.
     try link.check()
     if !condition.isNormal {
@@ -80,6 +90,7 @@ extension ContainerSync {
   func beginAnew() throws(CycleFailure) {
     uploads.forgetAll()
     staged = [:]
+    (snapshots, committedSnapshots) = ([:], [:])
     dropStagings(except: [])
     damaged = [:]
     unannounced = []
