@@ -10,12 +10,14 @@ final class Ledger {
   /// The file was closed without an error: from here on its content must not be lost.
   private(set) var acknowledged: [Manifest: String] = [:]
   /// A device that showed it wrote over it or removed it.
-  private(set) var superseded: Set<Manifest> = []
+  private var superseded: Set<Manifest> = []
   /// Contents of files in the midst of a change that their program went on with.
   private(set) var halfDone: Set<Manifest> = []
   /// Contents of files that their programs kept open, and paused with.
   private(set) var paused: Set<Manifest> = []
   private var unsent: Set<VersionID> = []
+  /// The same contents by writer and size, for those whose bytes never get into the log.
+  private var unsentContents: Set<UnsentContent> = []
   /// A device that showed it removed it, with its file or as a version: it goes to the trash if the
   /// log ever had it.
   private(set) var discarded: Set<Manifest> = []
@@ -40,6 +42,11 @@ final class Ledger {
     static func < (left: Self, right: Self) -> Bool {
       left.item == right.item ? left.name < right.name : left.item < right.item
     }
+  }
+
+  private struct UnsentContent: Hashable {
+    let writer: String
+    let size: UInt64
   }
 
   struct Values {
@@ -102,8 +109,17 @@ final class Ledger {
   func supersede(_ content: Manifest) { superseded.insert(content) }
 
   /// One that was announced and not sent yet: whose bytes it has is known later.
-  func supersede(_ version: ContentVersion) {
-    if let content = version.manifest { supersede(content) } else { unsent.insert(version.id) }
+  func supersede(_ version: ContentVersion, writer: String?) {
+    if let content = version.manifest { return supersede(content) }
+    unsent.insert(version.id)
+    if let writer { unsentContents.insert(UnsentContent(writer: writer, size: version.size)) }
+  }
+
+  /// Whether a device that showed the content, or its placeholder, wrote over it.
+  func isSuperseded(_ content: Manifest) -> Bool {
+    if superseded.contains(content) { return true }
+    guard let writer = acknowledged[content] else { return false }
+    return unsentContents.contains(UnsentContent(writer: writer, size: content.size))
   }
 
   func discard(_ content: Manifest) { discarded.insert(content) }

@@ -18,6 +18,10 @@ final class Rollbacks {
   /// Runs in which the cloud loses packs alone, as when a backup copied them before the log.
   private var losesPacks: SeededGenerator
   private(set) var packLosses = 0
+  /// When the cloud was set back, and to which copy. A content that lost a conflict may still be
+  /// replaced by a device that looked at the cloud just before. An eviction looks for itself.
+  private var setBack: (copy: [String: Cloud.Object], time: Int64)?
+  private static let lookLasts = 2 * World.second
   /// Since when, and of which copy, a device may not have listed the packs that are left.
   private var loss: (copy: [String: Cloud.Object], time: Int64)?
   /// A device that listed the packs evicts for so long on the strength of it.
@@ -32,6 +36,10 @@ final class Rollbacks {
   }
 
   func step() throws {
+    if let setBack {
+      try excuse(setBack.copy, onlyConflicts: true)
+      if world.scheduler.now - setBack.time > Self.lookLasts { self.setBack = nil }
+    }
     if let loss {
       try excuse(loss.copy)
       if world.scheduler.now - loss.time > Self.inventoryLasts { self.loss = nil }
@@ -55,6 +63,7 @@ final class Rollbacks {
         world.scheduler.note("the cloud loses packs")
       } else {
         world.cloud.restore(copy)
+        setBack = (copy, world.scheduler.now)
         world.count("cloud set back")
         world.scheduler.note("the cloud is set back")
       }
@@ -77,18 +86,32 @@ final class Rollbacks {
     }
   }
 
-  /// Contents that only the cloud had, of which the copy does not have all.
-  private func excuse(_ copy: [String: Cloud.Object]) throws {
+  /// Contents that only the cloud had, of which the copy does not have all. `onlyConflicts`: of
+  /// those the conflict versions alone.
+  private func excuse(_ copy: [String: Cloud.Object], onlyConflicts: Bool = false) throws {
     for account in world.accounts {
       var local: Set<Manifest> = []
+      var archived: Set<Manifest> = []
+      var losers: Set<Manifest> = []
       for device in world.devices where device.account === account {
         guard let life = device.life, device.isIntact else { continue }
-        for item in try life.items()
-        where item.inode.kind == .file && item.inode.content == .local {
-          if let content = try life.shown(item.inode) { local.insert(content) }
+        for item in try life.items() {
+          if item.inode.kind == .directory {
+            // A package's conflict version is one archive that only the cloud has.
+            for content in life.keptInConflicts(of: item.inode) { archived.insert(content) }
+            continue
+          }
+          losers.formUnion(life.keptInConflicts(of: item.inode))
+          if item.inode.kind == .file, item.inode.content == .local,
+            let content = try life.shown(item.inode)
+          {
+            local.insert(content)
+          }
         }
       }
-      for content in account.ledger.acknowledged.keys where !local.contains(content) {
+      local.subtract(archived)
+      for content in account.ledger.acknowledged.keys
+      where !local.contains(content) && (!onlyConflicts || losers.contains(content)) {
         account.ledger.supersede(content)
       }
       // What items had is merged by what devices know of it, and conflict versions go with the

@@ -214,7 +214,7 @@ extension SimulatedDevice {
       items += try life.catalog.remoteChildren(of: item)
       guard let record = try life.catalog.remote(item) else { continue }
       for version in [record.content].compactMap(\.self) + record.conflicts {
-        account.ledger.supersede(version)
+        account.ledger.supersede(version, writer: world.name(of: version.device))
       }
     }
     var pending = [package.number]
@@ -240,7 +240,11 @@ extension SimulatedDevice {
     if let version = try life.catalog.shownContent(of: inode.number) {
       // Which content that is cannot be read from a log that was set back.
       if world.rollsBack, version.manifest == nil { throw Errno.noData }
-      if isRemoved { ledger.discard(version) } else { ledger.supersede(version) }
+      if isRemoved {
+        ledger.discard(version)
+      } else {
+        ledger.supersede(version, writer: world.name(of: version.device))
+      }
     }
     guard alsoConflicts else { return }
     for version in life.conflicts(of: inode) { ledger.discard(version) }

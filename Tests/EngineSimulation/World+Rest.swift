@@ -258,7 +258,7 @@ extension World {
       kept.formUnion(DeviceLife.contents(of: removed.record))
     }
     let lost = ledger.acknowledged.filter { content, _ in
-      guard !ledger.superseded.contains(content), !there.contains(content) else { return false }
+      guard !ledger.isSuperseded(content), !there.contains(content) else { return false }
       guard ledger.discarded.contains(content) else { return true }
       return !emptiesTrash && ledger.logged.contains(content) && !kept.contains(content)
     }
@@ -370,7 +370,7 @@ extension World {
     guard let content else { return true }
     guard rollbacks?.packLosses ?? 0 > 0 else { return false }
     let ledger = account.ledger
-    return ledger.acknowledged[content] == nil || ledger.superseded.contains(content)
+    return ledger.acknowledged[content] == nil || ledger.isSuperseded(content)
   }
 
   /// Devices may tell where they are at any time.
@@ -384,7 +384,12 @@ extension World {
     for device in devices {
       if let failure = synchronize(device) { report("once more: \(failure)") }
       guard let life = device.life else { continue }
-      let status = try scheduler.wait { await life.sync.status() }
+      var status = try scheduler.wait { await life.sync.status() }
+      // A read returns before the downloaded content is durable.
+      for _ in 0..<60 where status.pendingDownloads > 0 {
+        _ = scheduler.run(within: Self.second, until: { false })
+        status = try scheduler.wait { await life.sync.status() }
+      }
       if status.pendingUploads > 0 || status.pendingDownloads > 0 || !status.errors.isEmpty {
         report("\(device.name) at rest: \(status)")
       }

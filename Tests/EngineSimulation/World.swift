@@ -73,6 +73,8 @@ final class World: @unchecked Sendable {
     return devices.indices.contains(index) ? devices[index] : nil
   }
 
+  func name(of device: Model.DeviceID) -> String? { devices.first { $0.id == device }?.name }
+
   /// Devices compact all the time, or never. In the end they cease to: at rest nothing may happen.
   var compacts: Bool
   /// Removed items are forgotten some time after.
