@@ -177,6 +177,7 @@ package actor ContentUploader {
   /// Ends what is on its way, one way or the other: nothing is told to be stored afterwards. Calls
   /// that wait for it fail with `.cancelled`.
   package func abandon() async {
+    // From here on no call starts to store a pack.
     failure = failure ?? .cancelled
     for task in sending.values { task.cancel() }
     for task in sending.values { _ = await task.value }
@@ -215,9 +216,14 @@ package actor ContentUploader {
     if pack.isFull { send() }
   }
 
-  /// Starts storing the pack at hand.
+  /// Starts storing the pack at hand. After a failure the pack is dropped: nobody would wait for it,
+  /// or end it.
   private func send() {
     guard !pack.isEmpty else { return }
+    guard failure == nil else {
+      pack = PackBuilder(in: room)
+      return
+    }
     let full = room
     let (id, locations) = (pack.id, pack.locations)
     pack.finish(container.keys)

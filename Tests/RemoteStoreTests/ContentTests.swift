@@ -234,6 +234,30 @@ import Testing
     }
   }
 
+  @Test("no pack is stored after an upload was abandoned")
+  func abandonedUpload() async throws {
+    let fixture = try await Fixture()
+    let uploader = fixture.container.makeUploader()
+    let before = try await fixture.keys().count
+    let abandoning = Lock<Task<Void, Never>?>(nil)
+    let bytes = noise(40 << 20, seed: 3)
+    let file = try temporaryFile(bytes)
+    await #expect(throws: RemoteError.cancelled) {
+      _ = try await uploader.add(
+        file: file, size: UInt64(bytes.count),
+        isKnown: { _ in
+          // The chunks of this call are about to be sealed and put into a pack.
+          abandoning.withLock { task in
+            if task == nil { task = Task { await uploader.abandon() } }
+          }
+          return []
+        })
+    }
+    await abandoning.withLock { $0 }?.value
+    #expect(try await fixture.keys().count == before)
+    await #expect(throws: RemoteError.cancelled) { try await uploader.finish() }
+  }
+
   @Test func aFailedLookupFailsTheFileAlone() async throws {
     struct Failed: Error {}
     let fixture = try await Fixture()

@@ -127,8 +127,8 @@ import Testing
     }
   }
 
-  @Test("a file that is saved again and again goes last")
-  func aRestlessFileIsLast() async throws {
+  @Test("a file that is saved again and again goes last, and first while a caller waits for it")
+  func anAwaitedRestlessFileIsNotLast() async throws {
     // A run has at most two packs on their way and one more in memory: a file of four is still
     // being read when the store holds its packs.
     let size = 64 << 20
@@ -143,9 +143,13 @@ import Testing
         try isUploading("Documents/other", device) && store.heldOthers > 0
       }
       #expect(try !isUploading("Documents/restless", device))
+      let caller = try wait(for: "Documents/restless", device)
+      try await eventually("the restless one is sent alone") {
+        try isUploading("Documents/restless", device) && store.heldAwaited > 0
+          && store.heldOthers == 0
+      }
       store.letGo()
-      try await device.sync.sync(timeout: .seconds(120))
-      #expect(try isUploaded("Documents/restless", device))
+      try await caller.value
     }
   }
 }
