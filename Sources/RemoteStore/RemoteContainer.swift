@@ -69,7 +69,8 @@ package final class RemoteContainer: Sendable {
     let found: [String]
     do throws(RemoteError) {
       found = try await checkedForGaps(
-        try await listed(from: position, looksBack: looksBack), upTo: position)
+        try await listed(from: position, looksBack: looksBack), upTo: position,
+        from: position.sequence - Self.reach(looksBack, from: position), isThorough: readsHead)
     } catch {
       _ = await checked
       throw error
@@ -119,15 +120,22 @@ package final class RemoteContainer: Sendable {
   private func listed(
     from position: LogPosition, looksBack: Int
   ) async throws(RemoteError) -> [String] {
-    let back = min(position.sequence, UInt64(max(0, looksBack)) + 1)
+    let back = Self.reach(looksBack, from: position)
     return try await segmentKeys(
       after: position.sequence - back, limit: Self.batchSegments + Int(back))
   }
 
+  /// How many segments before the position are listed, with the one at it.
+  private static func reach(_ looksBack: Int, from position: LogPosition) -> UInt64 {
+    min(position.sequence, UInt64(max(0, looksBack)) + 1)
+  }
+
   /// Those from the position on. Throws `.rolledBack` when one is missing before it that no snapshot
   /// has: old log goes only when a snapshot has it. A list may be wrong; the object itself decides.
+  /// The names are those after `start`. A gap may reach beyond it: a thorough look asks for a
+  /// snapshot also where no segment is listed below the gap.
   private func checkedForGaps(
-    _ names: [String], upTo position: LogPosition
+    _ names: [String], upTo position: LogPosition, from start: UInt64, isThorough: Bool
   ) async throws(RemoteError) -> [String] {
     let log = ObjectName.log(incarnation)
     let sequences = names.map { ObjectName.sequence($0.dropFirst(log.count)) ?? .max }
@@ -139,8 +147,9 @@ package final class RemoteContainer: Sendable {
       guard sequence == next - 1 else { break }
       next = sequence
     }
-    // There is a gap only if the log goes on below it.
-    guard let first = before.first, first < next else { return rest }
+    guard next > start + 1, isThorough || before.first.map({ $0 < next }) ?? false else {
+      return rest
+    }
     let missing = ObjectName.segment(incarnation, next - 1)
     guard try await snapshots(beyond: next - 2).isEmpty,
       try await segmentBytes(missing) == nil

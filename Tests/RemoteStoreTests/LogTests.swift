@@ -162,6 +162,25 @@ import Testing
     }
   }
 
+  @Test("a gap that is wider than a look is noticed by a look that reads the head")
+  func wideGap() async throws {
+    let fixture = try await Fixture()
+    var position = try await fixture.head()
+    for low in 0..<30 {
+      position = try #require(
+        try await fixture.container.commit(
+          Fixture.changes("d\(low)", low: UInt64(100 + low)), after: position,
+          from: Fixture.origin))
+    }
+    for sequence in 2...29 { try await fixture.store.delete(fixture.segmentKey(sequence)) }
+    await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(29))) {
+      _ = try await fixture.container.segments(after: position, readsHead: true, looksBack: 8)
+    }
+    // Nothing is missing within the look.
+    #expect(
+      try await fixture.container.segments(after: position, readsHead: true, looksBack: 0) == [])
+  }
+
   @Test func aNewerFormatIsNamed() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()
