@@ -34,8 +34,26 @@ package struct RecoveredContainer: Codable, Sendable {
   }
 }
 
-package struct RecoveryReport: Codable, Sendable {
-  package var containers: [RecoveredContainer]
+/// A container that could not be looked at or recovered.
+package struct FailedRecovery: Codable, Sendable {
+  package var id: String
+  package var error: String
+  /// The exit status of that error.
+  package var status: ExitStatus
 
-  package init(containers: [RecoveredContainer]) { self.containers = containers }
+  package init(id: String, _ error: ControlError) {
+    self.id = id
+    self.error = error.message
+    status = error.status
+  }
+}
+
+package struct RecoveryReport: Codable, Sendable {
+  package var containers: [RecoveredContainer] = []
+  /// The others are recovered all the same.
+  package var failures: [FailedRecovery] = []
+  /// The store lacked the object with which devices sign in, and has it again.
+  package var formatRestored = false
+
+  package init() {}
 }

@@ -136,7 +136,15 @@ extension DaemonService {
         try lookForBackend(account, connection)
         try connection.wait {
           try await withDeadline(.seconds(10)) {
-            let stored = try await account.stack.store.get("format", range: nil)
+            let stored: [UInt8]
+            do throws(StoreError) {
+              stored = try await account.stack.store.get("format", range: nil)
+            } catch .notFound {
+              throw ControlError(
+                .failed,
+                "the store has no object \"format\", with which devices sign in; run: "
+                  + "ubiquityfs store recover")
+            }
             guard stored == account.account.format else { throw RemoteError.wrongSecret }
             try await account.connect()
           }

@@ -42,11 +42,12 @@ package final class RemoteAccount: Sendable {
   /// Opens the account in `store`, or makes it. Two devices that make it at the same time get the
   /// same one, if their secret is the same.
   ///
-  /// Fails with `.wrongSecret`, `.noAccount`, `.newerFormat`, `.damaged` or `.store`.
+  /// Fails with `.wrongSecret`, `.noAccount`, `.formatMissing`, `.newerFormat`, `.damaged` or
+  /// `.store`.
   package static func open(
     store: any ObjectStore, secret: AccountSecret, createIfMissing: Bool
   ) async throws(RemoteError) -> RemoteAccount {
-    var stored = try await storedFormat(store)
+    var stored = try await formatOrNone(store)
     if stored == nil, createIfMissing {
       let (_, description) = try MasterKey.make(secret: secret)
       let bytes = ObjectHeader.format.bytes + description.encoded()
@@ -61,14 +62,25 @@ package final class RemoteAccount: Sendable {
   }
 
   package static func exists(store: any ObjectStore) async throws(RemoteError) -> Bool {
-    try await storedFormat(store) != nil
+    try await formatOrNone(store) != nil
   }
 
-  private static func storedFormat(_ store: any ObjectStore) async throws(RemoteError) -> [UInt8]? {
+  static func storedFormat(_ store: any ObjectStore) async throws(RemoteError) -> [UInt8]? {
     try await small(ObjectName.format, in: store)
   }
 
-  private static func read(_ stored: [UInt8]) throws(RemoteError) -> AccountFormat {
+  /// Nil: the store holds no account. A store that lists objects of an account has lost `format`.
+  private static func formatOrNone(_ store: any ObjectStore)
+    async throws(RemoteError) -> [UInt8]?
+  {
+    if let stored = try await storedFormat(store) { return stored }
+    guard let object = try await anyObject(in: store) else { return nil }
+    // The first answer was wrong, or another device has made the account since.
+    if let stored = try await storedFormat(store) { return stored }
+    throw .formatMissing(store.description, object: object)
+  }
+
+  static func read(_ stored: [UInt8]) throws(RemoteError) -> AccountFormat {
     let object = ObjectName.format
     let body = try ObjectHeader.format.body(of: stored, object: object)
     do throws(RecordError) {

@@ -7,6 +7,8 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   case store(StoreError)
   /// The backend at this place holds no account.
   case noAccount(String)
+  /// The backend at this place lists an object of an account, but not its `format`.
+  case formatMissing(String, object: String)
   case wrongSecret
   /// The text is no secret; the reason says why.
   case badSecret(String)
@@ -36,6 +38,9 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
     switch self {
     case .store(let error): error.description
     case .noAccount(let place): "there is no account at \(place)"
+    case .formatMissing(let place, let object):
+      "the store \(place) holds an account's objects, such as \(object), but not its object "
+        + "\"format\"; run `ubiquityfs store recover` on a device that is signed in"
     case .wrongSecret: "the secret is not the one of this account"
     case .badSecret(let reason): "that is no account secret: \(reason)"
     case .newerFormat(let object, let version):

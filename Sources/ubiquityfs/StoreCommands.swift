@@ -75,7 +75,9 @@ struct StoreCommand: ParsableCommand {
         lost. Every other device does the same as soon as it is online. Run it on one device, \
         best on the one that was used last. Nothing is deleted on any device.
 
-        Lists the files of which no device has uploaded the content so far.
+        Lists the files of which no device has uploaded the content so far. A container that \
+        cannot be recovered does not keep the others from it: the command names it with the \
+        reason, and the exit status is 1.
         """)
     @Argument(
       help: ArgumentHelp("Without it: all that need it.", valueName: "container"))
@@ -85,8 +87,19 @@ struct StoreCommand: ParsableCommand {
     func run() throws {
       let report = try options.connect().call(
         Methods.RecoverStore.self, RecoverRequest(containers: containers))
-      if options.json { return try Terminal.printJSON(report) }
-      if report.containers.isEmpty {
+      if options.json { try Terminal.printJSON(report) } else { show(report) }
+      guard let first = report.failures.first else { return }
+      let isOneStatus = report.failures.allSatisfy { $0.status == first.status }
+      throw ControlError(
+        isOneStatus ? first.status : .failed,
+        report.failures.map { "\($0.id) was not recovered: \($0.error)" }
+          .joined(separator: "\n"))
+    }
+
+    private func show(_ report: RecoveryReport) {
+      if report.formatRestored {
+        options.say("The store has its object \"format\" again, with which devices sign in.")
+      } else if report.containers.isEmpty, report.failures.isEmpty {
         options.say("The store holds what this device knows; there is nothing to recover.")
       }
       for container in report.containers {

@@ -234,5 +234,140 @@ extension EndToEnd {
             """, timeout: 240)
       }
     }
+
+    @Test("a device that signs in after an emptied store was recovered joins the same account")
+    func anEmptiedStoreIsJoined() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.helpers + """
+            echo text > "$A/file"
+            synced a
+            cp "$CLOUD/format" format
+            # One object is lost. No device makes another account among those that are left.
+            rm "$CLOUD/format"
+            refused 'object "format".*store recover' on b account sign-in --device-name b
+            [ ! -e "$CLOUD/format" ]
+            exits 1 on a doctor > doctor 2>&1
+            grep -F 'ubiquityfs store recover' doctor > /dev/null
+            on a store recover > recovered
+            grep -F 'object "format" again' recovered > /dev/null
+            cmp format "$CLOUD/format"
+            on a doctor
+            # All objects are lost.
+            find "$CLOUD" -type f ! -path "$CLOUD/tmp/*" -delete
+            exits 1 on a sync --wait --timeout 60
+            on a store recover
+            cmp format "$CLOUD/format"
+            synced a
+            """, timeout: 240)
+        try await account.device("b")
+        try await account.script(
+          Self.helpers + """
+            synced b
+            same "$(cat "$B/file")" text
+            on b account devices --json > devices
+            same "$(ask 'sorted(d["name"] for d in answer["devices"])' < devices)" "['a', 'b']"
+            on a fsck; on b fsck
+            """)
+      }
+    }
+
+    @Test("store recover changes nothing in a store that holds another account by now")
+    func anotherAccountIsLeftAlone() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.helpers + """
+            echo text > "$A/file"
+            synced a
+            on a offline on
+            find "$CLOUD" -type f ! -path "$CLOUD/tmp/*" -delete
+            # In an empty store a device makes a new account.
+            on b account sign-in --device-name b
+            on a offline off
+            objects() { find "$CLOUD" -type f ! -path "$CLOUD/tmp/*" | LC_ALL=C sort; }
+            exits 1 on a sync --wait --timeout 60
+            objects > before
+            exits 1 on a store recover
+            refused 'another account' on a store recover "$CONTAINER"
+            objects | diff before -
+            same "$(cat "$A/file")" text
+            """, timeout: 240)
+      }
+    }
+
+    @Test("sync without --wait fails while the store is known to have gone back")
+    func syncWithoutWaitingFails() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.helpers + """
+            echo first > "$A/first"
+            synced a
+            save
+            echo only > "$A/only"
+            synced a
+            set_back
+            exits 1 on a sync --wait --timeout 60
+            what='went back to an earlier state.*ubiquityfs store recover'
+            exits 1 on a sync
+            refused "$what" on a sync
+            refused "$what" on a sync "$A/only"
+            on a store recover
+            on a sync
+            on a sync "$A/only"
+            synced a
+            """, timeout: 240)
+      }
+    }
+
+    @Test("store recover goes on when one container cannot be recovered, and names the remedy")
+    func oneContainerCannotBeRecovered() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          Self.helpers + """
+            other=iCloud.org.example.other
+            echo first > "$A/first"
+            synced a
+            save
+            echo only > "$A/only"
+            mkdir "$ROOT/other-a" "$ROOT/other-b"
+            on a mount "$other" "$ROOT/other-a"
+            echo text > "$ROOT/other-a/Documents/file"
+            synced a
+            set_back
+            # The store has nothing of this container, and another device makes a new one.
+            on b account sign-in --device-name b
+            on b mount "$other" "$ROOT/other-b"
+            exits 1 on a sync --wait --timeout 60
+            status=0; on a store recover > recovered 2> errors || status=$?
+            cat recovered errors >&2
+            same "$status" 1
+            what="$other was not recovered: another container has the name"
+            grep "^ubiquityfs: $what" errors > /dev/null
+            grep -F "ubiquityfs container set-aside add $other" errors > /dev/null
+            grep -F "$CONTAINER: recovered" recovered > /dev/null
+            on a sync --wait --timeout 60 "$A/only"
+            same "$(attribute isUploaded "$A/only")" 1
+            status=0; on a store recover --json > json 2> errors || status=$?
+            same "$status" 1
+            same "$(ask '[f["id"] for f in answer["failures"]]' < json)" "['$other']"
+            exits 1 on a store recover "$other"
+
+            # What the message says to do.
+            on a unmount "$ROOT/other-a"
+            on a container set-aside add "$other"
+            on a container set-aside restore "$other" back
+            same "$(cat back/Documents/file)" text
+            on a mount "$other" "$ROOT/other-a"
+            cp back/Documents/file "$ROOT/other-a/Documents/file"
+            synced a b
+            same "$(cat "$ROOT/other-b/Documents/file")" text
+            on a store recover
+            """, timeout: 240)
+      }
+    }
   }
 }

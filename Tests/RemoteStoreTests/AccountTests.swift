@@ -44,6 +44,75 @@ import Testing
     _ = try RemoteAccount(store: store, secret: secret, format: account.format)
   }
 
+  @Test(
+    "no account is made in a store that lost `format` and has other objects of an account",
+    arguments: ["names/", "devices/", "containers/", "account/", "deleted/"])
+  func noSecondAccount(_ prefix: String) async throws {
+    let fixture = try await Fixture()
+    try await fixture.account.register(
+      DeviceRecord(id: Fixture.device, name: "one", lastSeen: Timestamp(nanoseconds: 1)))
+    try await fixture.account.setQuota(
+      AccountQuota(limit: 1, time: Timestamp(nanoseconds: 1), device: Fixture.device))
+    let other = try await fixture.account.createContainer(
+      Fixture.containerID("iCloud.com.example.other"), device: Fixture.device,
+      time: Timestamp(nanoseconds: 1))
+    try await fixture.account.deleteContainer(
+      other.id,
+      by: ContainerDeletion(device: Fixture.device, time: Timestamp(nanoseconds: 2)))
+    for key in try await fixture.keys() where !key.hasPrefix(prefix) {
+      try await fixture.store.delete(key)
+    }
+    let left = try await fixture.keys()
+    let first = try #require(left.first)
+    for create in [true, false] {
+      await #expect(throws: RemoteError.formatMissing("memory", object: first)) {
+        try await RemoteAccount.open(
+          store: fixture.store, secret: AccountSecret(Fixture.secret), createIfMissing: create)
+      }
+    }
+    await #expect(throws: RemoteError.formatMissing("memory", object: first)) {
+      try await RemoteAccount.exists(store: fixture.store)
+    }
+    #expect(try await fixture.keys() == left)
+  }
+
+  @Test("files of other programs do not keep an account from being made")
+  func anAccountIsMadeAmongForeignFiles() async throws {
+    let store = MemoryStore()
+    for index in 0..<1500 { await store.set("containers/x/log/\(index).tmp", [1]) }
+    for name in ["names/desktop.ini", "devices/a.tmp", "account/index", "deleted/0z"] {
+      await store.set(name, [1])
+    }
+    #expect(try await !RemoteAccount.exists(store: store))
+    _ = try await RemoteAccount.open(
+      store: store, secret: AccountSecret(Fixture.secret), createIfMissing: true)
+    #expect(try await RemoteAccount.exists(store: store))
+  }
+
+  @Test("a recovery puts a missing `format` again, and leaves the one of another account")
+  func theFormatIsRestored() async throws {
+    let fixture = try await Fixture()
+    let (account, store) = (fixture.account, fixture.store)
+    #expect(try await account.restoreFormat() == .present)
+    for key in try await fixture.keys() { try await store.delete(key) }
+    #expect(try await account.restoreFormat() == .restored)
+    #expect(try await store.get("format") == account.format)
+    #expect(try await fixture.keys() == ["format"])
+    #expect(try await account.restoreFormat() == .present)
+    let opened = try await RemoteAccount.open(
+      store: store, secret: AccountSecret(Fixture.secret), createIfMissing: false)
+    #expect(opened.identity == account.identity)
+
+    // An account of the same secret is another one all the same.
+    let other = try await Fixture().account.format
+    await store.set("format", other)
+    #expect(try await account.restoreFormat() == .ofAnotherAccount)
+    #expect(try await store.get("format") == other)
+    await store.set("format", [1, 2, 3])
+    await #expect(throws: RemoteError.self) { try await account.restoreFormat() }
+    #expect(try await store.get("format") == [1, 2, 3])
+  }
+
   @Test func everyByteOfTheFormatObjectCounts() async throws {
     let fixture = try await Fixture()
     let good = fixture.account.format
