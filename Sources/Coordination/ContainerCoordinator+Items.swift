@@ -27,7 +27,10 @@ extension ContainerCoordinator {
     guard !isClaimed(inode.number, by: claimant), !isPinned(inode), !isOpen(inode.number),
       try catalog.dirtyStamp(inode.item) == nil
     else { throw Errno.resourceBusy }
-    if inode.content != .remote { try requireConfirmedStore(since: since) }
+    let isHeld =
+      inode.content != .remote
+      || inode.contentKey.map { content.existingPartial($0) != nil } ?? false
+    if isHeld { try requireConfirmedStore(since: since) }
     try evictFile(inode)
   }
 
@@ -162,9 +165,12 @@ extension ContainerCoordinator {
     let transfer = transferState(of: number)
     let remote = try catalog.remote(inode.item)
     let isDirty = try catalog.dirtyStamp(inode.item) != nil
-    let isUploaded =
+    var isUploaded =
       !inode.isExcluded && !isDirty && remote != nil && transfer.storeProblem == nil
       && (inode.kind != .file || (inode.version != nil && remote?.content?.manifest != nil))
+    if isUploaded, inode.kind == .file, try catalog.storeLacksContent(of: inode) {
+      isUploaded = false
+    }
     let isStale =
       inode.version != nil && remote?.content.map { $0.id != inode.version } ?? false
     let downloading: ItemStatus.Downloading =

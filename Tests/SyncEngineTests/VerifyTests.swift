@@ -173,6 +173,42 @@ import Testing
     }
   }
 
+  @Test("content that an interrupted check found lost is not evicted, and is uploaded again")
+  func interruptedCheck() async throws {
+    try await withSetting { setting in
+      let catalog = setting.first.catalog
+      for pack in try await setting.packs() { try await setting.store.delete(pack) }
+      // The check ends after the catalog noted the loss, and before any file is marked.
+      for extent in try catalog.packExtents(after: nil, limit: 100).extents {
+        #expect(
+          try catalog.noteLost(catalog.chunks(of: extent.pack), of: extent.pack, isMissing: true))
+      }
+      let inode = try #require(try setting.first.find("Documents/1"))
+      #expect(try !setting.first.coordinator.status(of: inode.number).isUploaded)
+      await #expect(throws: Errno.resourceBusy) {
+        try await setting.first.coordinator.evictAfterLook(inode.number)
+      }
+      // The look for that eviction marked the files.
+      try await setting.first.sync.sync(timeout: .seconds(60))
+      #expect(try setting.first.coordinator.status(of: inode.number).isUploaded)
+      try await setting.first.coordinator.evictAfterLook(inode.number)
+      #expect(try await setting.first.read("Documents/1") == Self.content(1))
+    }
+  }
+
+  @Test("a placeholder whose content the store lost does not count as uploaded")
+  func lostPlaceholder() async throws {
+    try await withSetting { setting in
+      let device = setting.second
+      let inode = try #require(try device.find("Documents/1"))
+      #expect(inode.content == .remote)
+      #expect(try device.coordinator.status(of: inode.number).isUploaded)
+      for pack in try await setting.packs() { try await setting.store.delete(pack) }
+      #expect(try await !device.sync.verify(VerifyOptions()).isWell)
+      #expect(try !device.coordinator.status(of: inode.number).isUploaded)
+    }
+  }
+
   @Test("a missing segment is reported as an object")
   func missingSegment() async throws {
     try await withSetting { setting in

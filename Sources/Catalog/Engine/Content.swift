@@ -55,7 +55,8 @@ extension Engine {
     var inode = try inode(number)
     guard inode.kind == .file, let key = inode.contentKey else { throw Errno.invalidArgument }
     guard !inode.isExcluded else { throw Errno.notPermitted }
-    let isSent = try stamp(inode.item) == nil && shownContent(inode)?.manifest != nil
+    let shown = try shownContent(inode)
+    let isSent = try stamp(inode.item) == nil && shown?.manifest != nil && !storeLacks(shown)
     guard !inode.isOrphan, !inode.isPinned, !isOpen(number),
       isSent || PlantedMistake.evictsUnsent.isPlanted
     else { throw Errno.resourceBusy }

@@ -17,6 +17,19 @@ extension Engine {
       }
     }
   }
+
+  /// Whether a check of the store found that it lost a part of the content.
+  func storeLacks(_ content: ContentVersion?) throws -> Bool {
+    guard let manifest = content?.manifest, try hasLostChunks() else { return false }
+    return try manifest.chunks.contains { reference in
+      guard let place = try chunk(reference.id) else { return false }
+      return try lostChunk(place) != nil
+    }
+  }
+
+  func hasLostChunks() throws -> Bool {
+    try database { db in try queries.anyLostChunk.first(db) { _ in true } ?? false }
+  }
 }
 
 package enum LostChunkKind: Sendable {
@@ -80,23 +93,30 @@ extension ContainerCatalog {
   }
 
   /// A check found out which chunks of a pack are lost; it takes the place of what earlier ones
-  /// found.
-  package func noteLost(_ chunks: [ChunkLocation], of pack: PackID, isMissing: Bool) throws(Errno) {
+  /// found. Returns whether it found any that earlier ones did not.
+  package func noteLost(
+    _ chunks: [ChunkLocation], of pack: PackID, isMissing: Bool
+  ) throws(Errno) -> Bool {
     try changeLazily { engine in
       try engine.write { db in
+        let known = Set(try engine.queries.lostChunksOfPack.all(db, pack) { $0.blob(0) })
         try engine.queries.deleteLostChunks.run(db, pack)
         for location in chunks {
           try engine.queries.setLostChunk.run(
             db, pack, location.chunk.id.bytes, Int64(isMissing ? 1 : 0))
         }
+        return chunks.contains { !known.contains($0.chunk.id.bytes) }
       }
     }
   }
 
   package func hasLostChunks() throws(Errno) -> Bool {
-    try run { engine in
-      try engine.database { db in try engine.queries.anyLostChunk.first(db) { _ in true } ?? false }
-    }
+    try run { try $0.hasLostChunks() }
+  }
+
+  /// Whether a check of the store found that it lost a part of the content that a file shows.
+  package func storeLacksContent(of inode: Inode) throws(Errno) -> Bool {
+    try run { try $0.storeLacks(try $0.shownContent(inode)) }
   }
 
   /// Of which of some chunks the log's place is lost.

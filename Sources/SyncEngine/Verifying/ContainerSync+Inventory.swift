@@ -74,8 +74,9 @@ extension ContainerSync {
   func dropsCopies(_ plan: Plan) throws(Errno) -> Bool {
     for case .upsert(let record, let content, _) in plan.local
     where content != .keep && record.kind == .file && !record.conflicts.isEmpty {
+      // An edit that was just uploaded has its version from `staged`.
       guard let found = try coordinator.catalog.local(record.id), found.inode.content == .local,
-        let version = found.inode.version
+        let version = found.inode.version ?? staged[record.id]?.version
       else { continue }
       if record.conflicts.contains(where: { $0.id == version }) { return true }
     }
@@ -104,7 +105,7 @@ extension ContainerSync {
     let started = monotonicNanoseconds()
     var check = StoreCheck(options: VerifyOptions()) { _, _ in }
     try await checkPacks(&check, remote)
-    if check.hasNews {
+    if hasUnmarkedLosses {
       let marked = try await markLost(&check)
       let (local, other) = (marked.count, check.unresolved.count)
       if local + other > 0 {

@@ -13,8 +13,6 @@ struct StoreCheck {
   var total: UInt64 = 0
   /// Packs whose chunks can all be read and that are damaged otherwise.
   var brokenFrames: [PackID] = []
-  /// A pack looks lost that no earlier check found lost.
-  var hasNews = false
   /// Items of which no file here has the content.
   var unresolved: [Unresolved] = []
 
@@ -212,7 +210,6 @@ extension ContainerSync {
         }
         let isChosen = check.options.readsData && check.options.isChosen()
         check.count(isChecked: isChosen || !check.options.readsData)
-        if !looksWhole, !extent.wasLost { check.hasNews = true }
         // A list alone proves nothing: what looks lost is asked for.
         if !looksWhole || isChosen || extent.wasLost { toRead.append(extent.pack) }
       }
@@ -245,10 +242,11 @@ extension ContainerSync {
         let found = try await remotely { () throws(RemoteError) in try result.get() }
         // It may have been deleted by the log since the page was read.
         let isInUse = try local { () throws(Errno) in try !catalog.chunks(of: pack).isEmpty }
-        try local { () throws(Errno) in
+        let isNews = try local { () throws(Errno) in
           try catalog.noteLost(
             isInUse ? found.lost : [], of: pack, isMissing: found.isMissing)
         }
+        if isNews { hasUnmarkedLosses = true }
         guard isInUse, let reason = found.reason else { continue }
         logger.error("\(remote.objectName(of: pack)) in the backend: \(reason)")
         if found.lost.isEmpty { check.brokenFrames.append(pack) }
@@ -263,7 +261,14 @@ extension ContainerSync {
   /// Marks the files that have lost chunks locally, to be uploaded again.
   func markLost(_ check: inout StoreCheck) async throws(CycleFailure) -> [ItemID] {
     let catalog = coordinator.catalog
-    guard try local({ () throws(Errno) in try catalog.hasLostChunks() }) else { return [] }
+    // What is noted meanwhile is marked by the next call.
+    hasUnmarkedLosses = false
+    var isComplete = false
+    defer { if !isComplete { hasUnmarkedLosses = true } }
+    guard try local({ () throws(Errno) in try catalog.hasLostChunks() }) else {
+      isComplete = true
+      return []
+    }
     let prefixes = try local { () throws(Errno) in try catalog.lostChunkPrefixes() }
     var marked: [ItemID] = []
     for removed in [false, true] {
@@ -296,6 +301,7 @@ extension ContainerSync {
       }
     }
     try local { () throws(Errno) in try catalog.commit(durable: true) }
+    isComplete = true
     for item in marked { coordinator.tellStatus(of: item) }
     return marked
   }
