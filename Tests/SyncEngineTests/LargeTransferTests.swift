@@ -104,6 +104,74 @@ import Testing
     try result.get()
   }
 
+  /// A device whose files have newer contents in a store that gives no large part of a pack.
+  private func whileDownloading(
+    _ paths: [String], size: Int, in directory: String? = nil,
+    _ body: (EngineDevice, EngineDevice, NarrowStore) async throws -> Void
+  ) async throws {
+    let store = NarrowStore(MemoryStore())
+    let secret = AccountSecret.generate()
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    let result: Result<Void, any Error>
+    do {
+      if let directory { try first.makeDirectory(directory) }
+      for path in paths { try first.write(path, noise(size)) }
+      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(60))
+      for path in paths { _ = try await second.read(path) }
+      await first.sync.start()
+      store.holdsDownloads.withLock { $0 = true }
+      for (index, path) in paths.enumerated() {
+        try first.write(path, noise(size, seed: 12 + UInt64(index)))
+      }
+      try await first.sync.sync(timeout: .seconds(60))
+      // It sees all newer contents at once.
+      await second.sync.start()
+      result = .success(try await body(first, second, store))
+    } catch {
+      result = .failure(error)
+    }
+    store.letGo()
+    await first.end()
+    await second.end()
+    try result.get()
+  }
+
+  @Test("a small change passes the downloads of many files' newer contents")
+  func aSmallFilePassesManyDownloads() async throws {
+    let paths = (0..<12).map { "Documents/\($0)" }
+    try await whileDownloading(paths, size: 3 << 20) { first, second, store in
+      try first.write("Documents/small", Array(repeating: 1, count: 3_000))
+      try second.write("Documents/other", Array(repeating: 2, count: 3_000))
+      // Of what the cycle waits for itself, two files come, each in at most four parts.
+      store.letDownload(8)
+      try await eventually("the other device has the small file") {
+        try second.find("Documents/small") != nil
+      }
+      try await eventually("this device has the other's file") {
+        try first.find("Documents/other") != nil
+      }
+      store.letGo()
+      try await second.sync.sync(timeout: .seconds(60))
+      for (index, path) in paths.enumerated() {
+        #expect(try await second.read(path) == noise(3 << 20, seed: 12 + UInt64(index)))
+      }
+    }
+  }
+
+  @Test("the newer contents of a package's large files come one after the other")
+  func largeFilesOfAPackage() async throws {
+    let paths = (0..<3).map { "Documents/p.pages/\($0)" }
+    try await whileDownloading(paths, size: 9 << 20, in: "Documents/p.pages") { _, second, store in
+      store.letGo()
+      try await second.sync.sync(timeout: .seconds(60))
+      for (index, path) in paths.enumerated() {
+        #expect(try await second.read(path) == noise(9 << 20, seed: 12 + UInt64(index)))
+      }
+    }
+  }
+
   @Test("sync does not return before a large upload is in the log")
   func syncWaitsForUploads() async throws {
     try await whileUploading { first, _, store in
@@ -226,6 +294,7 @@ private final class NarrowStore: ObjectStore {
   let holdsDownloads = Lock(false)
   /// So many packs still get through.
   let packsUntilHeld = Lock(0)
+  private let downloadsUntilHeld = Lock(0)
 
   init(_ store: any ObjectStore) { self.store = store }
 
@@ -238,8 +307,17 @@ private final class NarrowStore: ObjectStore {
     holdsDownloads.withLock { $0 = false }
   }
 
-  private func hold(_ gate: Lock<Bool>) async throws(StoreError) {
+  /// Lets so many held downloads through.
+  func letDownload(_ count: Int) { downloadsUntilHeld.withLock { $0 += count } }
+
+  private func hold(_ gate: Lock<Bool>, passing: Lock<Int>? = nil) async throws(StoreError) {
     while gate.withLock({ $0 }) {
+      let mayPass = passing?.withLock { left in
+        guard left > 0 else { return false }
+        left -= 1
+        return true
+      }
+      if mayPass == true { break }
       if Task.isCancelled { throw .cancelled }
       try? await Task.sleep(for: .milliseconds(5))
     }
@@ -247,7 +325,9 @@ private final class NarrowStore: ObjectStore {
   }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    if StoreKey.isPack(key), range?.count ?? 0 > 1 << 20 { try await hold(holdsDownloads) }
+    if StoreKey.isPack(key), range?.count ?? 0 > 1 << 20 {
+      try await hold(holdsDownloads, passing: downloadsUntilHeld)
+    }
     return try await store.get(key, range: range)
   }
 

@@ -43,6 +43,8 @@ extension ContainerSync {
   {
     var result: [ItemID: UInt64] = [:]
     var isWaiting = false
+    // The cycle waits for no more than this, however many files are replaced.
+    var left = settings.longReplacement
     for item in plan.replaced {
       guard let found = try local({ () throws(Errno) in try coordinator.catalog.local(item) }),
         found.inode.kind == .file, found.inode.content == .local, found.inode.size > 0,
@@ -55,11 +57,12 @@ extension ContainerSync {
         result[item] = ready.generation
         continue
       }
-      if manifest.size > settings.longReplacement {
+      guard manifest.size <= left else {
         bring(item, found, wanted.id, manifest, remote)
         isWaiting = true
         continue
       }
+      left -= manifest.size
       let generation = coordinator.catalog.nextGeneration()
       let key = ContentKey(item: item, generation: generation)
       let room = await coordinator.reserve(manifest.size)
@@ -101,7 +104,7 @@ extension ContainerSync {
         return nil
       }
     }
-    dropStagings(except: Set(plan.replaced))
+    dropStagings(except: try local { () throws(Errno) in try wantedStagings(plan) })
     // The others are planned anew without those that are on their way.
     return isWaiting ? nil : result
   }
@@ -201,6 +204,20 @@ extension ContainerSync {
     let now = try local { () throws(Errno) in try coordinator.catalog.local(found.inode.item) }
     return now?.inode.changed == found.inode.changed
       && now?.inode.generation == found.inode.generation
+  }
+
+  /// Items whose staged content the plan replaces, or a later one will: a package waits for all of
+  /// its files.
+  private func wantedStagings(_ plan: Plan) throws(Errno) -> Set<ItemID> {
+    var result = Set(plan.replaced)
+    for (item, staging) in stagings where !result.contains(item) {
+      guard try coordinator.catalog.remote(item)?.content?.id == staging.version,
+        let inode = try coordinator.catalog.local(item)?.inode, inode.content == .local,
+        inode.version != nil, inode.version != staging.version
+      else { continue }
+      result.insert(item)
+    }
+    return result
   }
 
   /// Removes contents that were brought and are not wanted any more.
