@@ -21,4 +21,24 @@ import Testing
     }
     Issue.record("nothing was folded at \(longest) pages")
   }
+
+  @Test(
+    "what is folded while a snapshot is written counts for the next one", arguments: [true, false])
+  func weightBeyondASnapshot(isOwn: Bool) throws {
+    let fixture = try Fixture()
+    let catalog = fixture.catalog
+    for name in ["a", "b", "c"] { try fixture.folded([record(.random(), .file, ItemName(name))]) }
+    let written = fixture.sequence
+    if isOwn { try catalog.noteWriting(snapshotAt: written) }
+    let before = try catalog.logLength().weight
+    for name in ["d", "e"] { try fixture.folded([record(.random(), .file, ItemName(name))]) }
+    let since = try catalog.logLength().weight - before
+    let announcement = LogChanges(snapshot: SnapshotMark(sequence: written, bytes: 1))
+    try catalog.fold(
+      announcement,
+      to: LogPosition(sequence: fixture.sequence + 1, hash: [UInt8](repeating: 1, count: 32)),
+      from: LogOrigin(device: DeviceID(high: 3, low: 0), time: Timestamp(nanoseconds: 1)))
+    #expect(try catalog.logLength().snapshot == written)
+    #expect(try catalog.logLength().weight == (isOwn ? since + announcement.weight : 0))
+  }
 }

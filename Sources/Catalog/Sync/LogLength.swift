@@ -33,14 +33,13 @@ package struct KnownSnapshot: Hashable, Sendable {
 extension Engine {
   /// Called in the fold of each segment, before the position moves.
   func noteLog(_ changes: LogChanges, from origin: LogOrigin?) throws {
-    let weight = try logWeight()
+    var weight = try logWeight() &+ changes.weight
     if let mark = changes.snapshot, let origin {
       try noteSnapshot(mark, from: origin.device)
+      weight = try weightBeyond(mark, weight)
     }
     try write { db in
-      let isCompacted = changes.snapshot != nil && origin != nil
-      try queries.metaSet.run(
-        db, "log.weight", (isCompacted ? 0 : weight &+ changes.weight).column)
+      try queries.metaSet.run(db, "log.weight", weight.column)
       if let origin { try queries.metaSet.run(db, "log.author", origin.device.bytes) }
     }
   }
@@ -52,6 +51,28 @@ extension Engine {
       try queries.setSnapshot.run(
         db, mark.sequence.column, mark.bytes.column, device, now.nanoseconds)
     }
+  }
+
+  /// What was folded since a snapshot that this device is about to write counts for the next one:
+  /// a snapshot of many items is announced long after its position.
+  func noteWriting(snapshotAt sequence: UInt64) throws {
+    let weight = try logWeight()
+    try write { db in
+      try queries.metaSet.run(db, "writing.sequence", sequence.column)
+      try queries.metaSet.run(db, "writing.weight", weight.column)
+    }
+  }
+
+  /// Of another device's snapshot it is not known, and taken for nothing.
+  private func weightBeyond(_ mark: SnapshotMark, _ weight: UInt64) throws -> UInt64 {
+    let (sequence, before) = try database { db in
+      (
+        try queries.metaGet.first(db, "writing.sequence") { $0.unsigned(0) },
+        try queries.metaGet.first(db, "writing.weight") { $0.unsigned(0) }
+      )
+    }
+    guard sequence == mark.sequence, let before, before <= weight else { return 0 }
+    return weight - before
   }
 
   private func logWeight() throws -> UInt64 {
@@ -86,6 +107,11 @@ extension Engine {
 
 extension ContainerCatalog {
   package func logLength() throws(Errno) -> LogLength { try run { try $0.logLength() } }
+
+  /// To be called when this device begins to write a snapshot at its position.
+  package func noteWriting(snapshotAt sequence: UInt64) throws(Errno) {
+    try changeLazily { try $0.noteWriting(snapshotAt: sequence) }
+  }
 
   /// The newest first.
   package func knownSnapshots() throws(Errno) -> [KnownSnapshot] { try run { try $0.snapshots() } }
