@@ -38,4 +38,89 @@ import Testing
     #expect(try catalog.dirtyStamp(plain.id) == nil)
     #expect(try fixture.isSound())
   }
+
+  /// Installs a recovery of another branch of the log, in which the item has other conflict versions.
+  /// `packs`: those that the store has.
+  private func recover(
+    _ number: UInt64, _ item: ItemID, with conflicts: [ContentVersion], packs: Set<PackID>,
+    in fixture: Fixture
+  ) throws {
+    let export = try SnapshotExport(fixture.catalog)
+    var part = SnapshotPart()
+    while let page = try export.next() { part.items += page.items }
+    export.end()
+    for index in part.items.indices where part.items[index].id == item {
+      part.items[index].conflicts = conflicts
+    }
+    try fixture.catalog.beginSnapshot(isRecovery: true)
+    try fixture.catalog.stage(part)
+    let sequence = number * 1_000_000
+    let elsewhere = LogPosition(sequence: sequence - 5, hash: [UInt8](repeating: 7, count: 32))
+    try fixture.catalog.installRecovered(
+      SnapshotMark(sequence: sequence, bytes: 1), hash: [UInt8](repeating: 1, count: 32),
+      from: DeviceID(high: 3, low: 0),
+      LogRecovery(number: number, sequence: sequence, known: [elsewhere]), packs: packs)
+    fixture.sequence = sequence
+  }
+
+  /// A record in the log, and shown here, with conflict versions in one pack.
+  private func conflicted(
+    _ kind: ItemKind, _ versions: [ContentVersion], _ pack: PackID, in fixture: Fixture
+  ) throws -> ItemRecord {
+    try fixture.foldFirst()
+    var result = record(.random(), kind, kind == .file ? "f" : "p.pages")
+    result.conflicts = versions
+    var offset: UInt64 = 8
+    let chunks = versions.compactMap(\.manifest).flatMap(\.chunks).map { chunk in
+      defer { offset += 100 }
+      return ChunkLocation(chunk: chunk, pack: pack, offset: offset, storedLength: 100)
+    }
+    try fixture.catalog.fold(
+      LogChanges(upserts: [result], chunks: chunks),
+      to: LogPosition(
+        sequence: fixture.sequence + 1, hash: [UInt8](repeating: 1, count: 32)))
+    fixture.sequence += 1
+    _ = try fixture.apply([.upsert(result, content: .placeholder, stamp: nil)])
+    return result
+  }
+
+  @Test("a second recovery keeps the conflict versions that are not supplied since the first one")
+  func twoRecoveries() throws {
+    let fixture = try Fixture()
+    let pack = PackID.random()
+    let (first, second) = (contentVersion(10, 8), contentVersion(10, 9))
+    let file = try conflicted(.file, [first, second], pack, in: fixture)
+    try recover(1, file.id, with: [second], packs: [pack], in: fixture)
+    #expect(try fixture.catalog.keptConflicts() == [file.id: [first]])
+    try recover(2, file.id, with: [], packs: [pack], in: fixture)
+    let kept = try fixture.catalog.keptConflicts()[file.id] ?? []
+    #expect(Set(kept.map(\.id)) == [first.id, second.id])
+    #expect(try fixture.catalog.dirtyStamp(file.id) != nil)
+    #expect(try fixture.isSound())
+  }
+
+  @Test("nothing is kept of a package's version that the recovered log names and the store lost")
+  func packageVersions() throws {
+    let fixture = try Fixture()
+    let version = contentVersion(10, 8)
+    let package = try conflicted(.directory, [version], .random(), in: fixture)
+    try recover(1, package.id, with: [version], packs: [], in: fixture)
+    #expect(try fixture.catalog.keptConflicts().isEmpty)
+    #expect(try fixture.isSound())
+  }
+
+  @Test("an agreement on an item does not end its mark while a version is kept for it")
+  func agreement() throws {
+    let fixture = try Fixture()
+    let pack = PackID.random()
+    let version = contentVersion(10, 8)
+    let file = try conflicted(.file, [version], pack, in: fixture)
+    try recover(1, file.id, with: [], packs: [pack], in: fixture)
+    let stamp = try #require(try fixture.catalog.dirtyStamp(file.id))
+    _ = try fixture.apply([.agree(file.id, stamp: stamp)])
+    #expect(try fixture.catalog.dirtyStamp(file.id) == stamp)
+    try fixture.catalog.dropKeptConflicts([version.id], of: file.id)
+    _ = try fixture.apply([.agree(file.id, stamp: stamp)])
+    #expect(try fixture.catalog.dirtyStamp(file.id) == nil)
+  }
 }

@@ -61,7 +61,7 @@ final class Fixture {
   let clock: TickingClock
   private(set) var catalog: ContainerCatalog
   let documents: InodeNumber
-  private var sequence: UInt64 = 0
+  var sequence: UInt64 = 0
   var openInodes: Set<InodeNumber> = []
   var writers: Set<InodeNumber> = []
 

@@ -21,7 +21,7 @@ final class Rollbacks {
   /// When the cloud was set back, and to which copy. A content that lost a conflict may still be
   /// replaced by a device that looked at the cloud just before. An eviction looks for itself.
   private var setBack: (copy: [String: Cloud.Object], time: Int64)?
-  private static let lookLasts = 2 * World.second
+  private static let lookLasts = World.second / 10
   /// Since when, and of which copy, a device may not have listed the packs that are left.
   private var loss: (copy: [String: Cloud.Object], time: Int64)?
   /// A device that listed the packs evicts for so long on the strength of it.
@@ -86,11 +86,14 @@ final class Rollbacks {
     }
   }
 
-  /// Contents that only the cloud had, of which the copy does not have all. `onlyConflicts`: of
-  /// those the conflict versions alone.
+  /// Contents that no device has locally, and of which the copy lacks a part or no device shows
+  /// them. `onlyConflicts`: of those the conflict versions alone.
   private func excuse(_ copy: [String: Cloud.Object], onlyConflicts: Bool = false) throws {
+    let packs = Set(
+      copy.keys.filter { StoreKey.isPack($0) }.compactMap { $0.split(separator: "/").last })
     for account in world.accounts {
       var local: Set<Manifest> = []
+      var stored: Set<Manifest> = []
       var archived: Set<Manifest> = []
       var losers: Set<Manifest> = []
       for device in world.devices where device.account === account {
@@ -101,15 +104,25 @@ final class Rollbacks {
             for content in life.keptInConflicts(of: item.inode) { archived.insert(content) }
             continue
           }
-          losers.formUnion(life.keptInConflicts(of: item.inode))
-          if item.inode.kind == .file, item.inode.content == .local,
-            let content = try life.shown(item.inode)
-          {
-            local.insert(content)
+          guard item.inode.kind == .file else { continue }
+          let conflicts = life.keptInConflicts(of: item.inode)
+          losers.formUnion(conflicts)
+          var placeholders = conflicts
+          if let content = try life.shown(item.inode) {
+            if item.inode.content == .local {
+              local.insert(content)
+            } else {
+              placeholders.append(content)
+            }
+          }
+          for content in placeholders where try life.isStored(content, in: packs) {
+            stored.insert(content)
           }
         }
       }
+      // A file of a package that is local may have been replaced by that version.
       local.subtract(archived)
+      local.formUnion(stored)
       for content in account.ledger.acknowledged.keys
       where !local.contains(content) && (!onlyConflicts || losers.contains(content)) {
         account.ledger.supersede(content)
@@ -125,7 +138,9 @@ extension World {
   /// Until no device says that the cloud is not what it knows.
   func recoverAll() {
     recoverEach()
-    guard rollbacks?.packLosses ?? 0 > 0 else { return }
+    // A pack that was put right before the cloud was set back may be named in the log all the same:
+    // devices ask only for packs that they put longer ago.
+    guard rollbacks?.restores ?? 0 > 0 else { return }
     for device in devices {
       guard let life = device.life else { continue }
       nonisolated(unsafe) var isDone = false
@@ -166,6 +181,16 @@ extension World {
       guard scheduler.run(within: 1800 * Self.second, until: { isDone }) else {
         return report("\(device.name) does not come to the end of recovering")
       }
+    }
+  }
+}
+
+extension DeviceLife {
+  /// Whether all chunks of a content are in one of these packs, as this device knows.
+  fileprivate func isStored(_ content: Manifest, in packs: Set<Substring>) throws -> Bool {
+    let places = try catalog.chunkLocations(content.chunks.map(\.id))
+    return content.chunks.allSatisfy { chunk in
+      places[chunk.id].map { packs.contains($0.pack.description[...]) } ?? false
     }
   }
 }

@@ -140,6 +140,29 @@ import Testing
     }
   }
 
+  @Test("a removed file of which only a device that was away has the bytes comes back")
+  func aRemovedFileComesBack() async throws {
+    try await withRestorableStore { house in
+      let (first, second, earlier) = try await house.pair()
+      try first.makeDirectory("Documents/d")
+      try first.write("Documents/d/f", [5, 6])
+      try await settle(first, second)
+      #expect(try await second.read("Documents/d/f") == [5, 6])
+      second.offline.set(offline: true)
+      try first.remove("Documents/d/f")
+      try first.remove("Documents/d", directory: true)
+      try await first.sync.sync()
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+      _ = try await first.sync.recoverStore()
+      #expect(try first.find("Documents/d") == nil)
+      second.offline.set(offline: false)
+      try await settle(first, second)
+      #expect(try await second.read("Documents/d/f") == [5, 6])
+      #expect(try await first.read("Documents/d/f") == [5, 6])
+    }
+  }
+
   @Test("two devices that recover at once end on one log")
   func twoRecoverAtOnce() async throws {
     try await withRestorableStore { house in

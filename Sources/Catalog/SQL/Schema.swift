@@ -366,7 +366,7 @@ final class Queries {
     "INSERT OR REPLACE INTO lost_chunk (pack, id, missing) VALUES (?, ?, ?)")
   let deleteLostChunks = Query("DELETE FROM lost_chunk WHERE pack = ?")
   let anyLostChunk = Query("SELECT 1 FROM lost_chunk LIMIT 1")
-  let lostChunksOfPack = Query("SELECT 1 FROM lost_chunk WHERE pack = ? LIMIT 1")
+  let lostChunksOfPack = Query("SELECT id FROM lost_chunk WHERE pack = ?")
   let lostChunkPage = Query(
     "SELECT pack, id FROM lost_chunk WHERE (pack, id) > (?, ?) ORDER BY pack, id LIMIT ?")
   let packsInUse = Query("SELECT COUNT(*) FROM pack WHERE state = 0")
@@ -417,6 +417,8 @@ final class Queries {
   let dropKeptVersion = Query("DELETE FROM kept_version WHERE item = ?")
   let setKeptConflicts = Query("INSERT OR REPLACE INTO kept_conflict (item, record) VALUES (?, ?)")
   let keptConflicts = Query("SELECT record FROM kept_conflict WHERE item = ?")
+  let isStagedAsRemoved = Query("SELECT 1 FROM staged_removed WHERE item = ?")
+  let isStagedChunk = Query("SELECT 1 FROM staged_chunk WHERE id = ?")
   let allKeptConflicts = Query("SELECT item, record FROM kept_conflict ORDER BY item")
   let dropKeptConflicts = Query("DELETE FROM kept_conflict WHERE item = ?")
 

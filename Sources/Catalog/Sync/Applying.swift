@@ -440,7 +440,9 @@ final class Applying {
     case .forgetBase(let item): try engine.forgetBase(item)
     case .agree(let item, let stamp):
       try engine.agree(item)
-      if try engine.stamp(item) == stamp, stamp != nil { try engine.clearStamp(item) }
+      if try engine.stamp(item) == stamp, stamp != nil, try engine.isSupplied(item) {
+        try engine.clearStamp(item)
+      }
     case .remove(let item, _):
       try engine.agree(item)
       if try engine.stamp(item) != nil { try engine.clearStamp(item) }

@@ -10,36 +10,70 @@ package import SystemPackage
 extension Engine {
   /// To be called before the rows of the remote tree are replaced. `packs`: those that the store has.
   func keepConflicts(_ packs: Set<PackID>) throws {
-    let items = try database { db in
+    let conflicted = try database { db in
       try queries.conflicted.all(db) { try $0.identifier(0) as ItemID }
     }
-    for item in items {
+    // An earlier recovery may have left some that are not supplied yet.
+    let earlier = try keptConflicts()
+    for item in Set(conflicted).union(earlier.keys).sorted() {
       guard let old = try remote(item), let inode = try syncedInode(item) else { continue }
       let staged = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
       var kept = old
       kept.content = nil
+      let known = Set(old.conflicts.map(\.id))
+      kept.conflicts += (earlier[item] ?? []).filter { !known.contains($0.id) }
       if let new = try decode(staged) {
-        let named = Set(([new.content].compactMap(\.self) + new.conflicts).map(\.id))
-        // A device that has one of them locally may supply it: it stays, by name.
         kept.conflicts = try kept.conflicts.compactMap { version in
           if try isStored(version, packs) { return new.lacks([version]).first }
-          return named.contains(version.id) ? version.withoutManifest : nil
+          // A device that has it locally may supply it as the content: it stays, by name. A
+          // package's version is one archive, which no local file supplies.
+          return old.kind == .file && new.content?.id == version.id
+            ? version.withoutManifest : nil
         }
       } else {
         kept.conflicts = try kept.conflicts.filter { try isStored($0, packs) }
       }
-      guard !kept.conflicts.isEmpty else { continue }
+      guard !kept.conflicts.isEmpty else {
+        try write { db in try queries.dropKeptConflicts.run(db, item) }
+        continue
+      }
       try write { db in try queries.setKeptConflicts.run(db, item, kept.encoded()) }
       // Nothing else would tell that it differs.
       mark(inode)
     }
   }
 
+  /// The recovered log may say of a chunk that it is elsewhere than this device knows, or not know
+  /// it. `sent` has the chunks of packs that are in the store.
   private func isStored(_ version: ContentVersion, _ packs: Set<PackID>) throws -> Bool {
     guard let manifest = version.manifest else { return false }
     return try manifest.chunks.allSatisfy { chunk in
-      try self.chunk(chunk.id).map { packs.contains($0.pack) } ?? false
+      if let place = try self.chunk(chunk.id), packs.contains(place.pack) { return true }
+      return try database { db in
+        try queries.isStagedChunk.first(db, chunk.id.bytes) { _ in true }
+          ?? queries.isSent.first(db, chunk.id.bytes) { _ in true } ?? false
+      }
     }
+  }
+
+  /// Versions that turned out to be nowhere any more.
+  func dropKeptConflicts(_ versions: Set<VersionID>, of item: ItemID) throws {
+    let row = try database { db in try queries.keptConflicts.first(db, item) { $0.blob(0) } }
+    guard var kept = try decode(row) else { return }
+    kept.conflicts.removeAll { versions.contains($0.id) }
+    try write { db in
+      if kept.conflicts.isEmpty {
+        try queries.dropKeptConflicts.run(db, item)
+      } else {
+        try queries.setKeptConflicts.run(db, item, kept.encoded())
+      }
+    }
+  }
+
+  /// Whether nothing of the item is kept for the log: its mark may go.
+  func isSupplied(_ item: ItemID) throws -> Bool {
+    guard try syncedInode(item) != nil else { return true }
+    return try hasKeptConflicts(remote(item), of: item)
   }
 
   func keptConflicts() throws -> [ItemID: [ContentVersion]] {
@@ -108,5 +142,10 @@ extension ContainerCatalog {
   /// the log again, by item.
   package func keptConflicts() throws(Errno) -> [ItemID: [ContentVersion]] {
     try run { try $0.keptConflicts() }
+  }
+
+  /// Forgets versions of those that turned out to be nowhere any more.
+  package func dropKeptConflicts(_ versions: Set<VersionID>, of item: ItemID) throws(Errno) {
+    try changeLazily { try $0.dropKeptConflicts(versions, of: item) }
   }
 }

@@ -79,11 +79,12 @@ extension Engine {
       }
     try keepOwnChunks(packs)
     if log != .later { try keepConflicts(packs) }
-    try replaceRows(log)
+    let revived = try replaceRows(log)
     try replaceTree()
     try replaceRest()
+    try settleSending(isRecovery: true)
     try write { db in try db.execute("DELETE FROM upload") }
-    try keepContents(log)
+    try keepContents(log, revived)
     try finishInstall(mark, hash: hash, from: device)
     try setRecovery(recovery)
   }
@@ -116,7 +117,10 @@ extension Engine {
     }
   }
 
-  private func replaceRows(_ log: RecoveredLog) throws {
+  /// Returns the items that were removed and that nobody could bring back, and of which the content
+  /// is local here: they are new.
+  private func replaceRows(_ log: RecoveredLog) throws -> Set<ItemID> {
+    var revived: Set<ItemID> = []
     let items = try database { db in
       try Query(
         """
@@ -134,15 +138,29 @@ extension Engine {
       if inode != nil || new == nil {
         switch log {
         case .later: applied = try withoutLostContent(applied, new)
+        case .earlier where try isAnotherLine(row.applied, new): applied = nil
         case .earlier:
           applied = row.applied == row.record ? new : try withContent(of: row.applied, in: new)
         case .apart: if applied != new { applied = nil }
         }
       }
       if new == nil, log != .later { applied = nil }
+      if new == nil, log == .later, let inode, inode.content == .local, inode.size > 0,
+        inode.version != nil, try !isStagedAsRemoved(item)
+      {
+        applied = nil
+        revived.insert(item)
+      }
       try setRemoteRow(item, RemoteRow(record: new, applied: applied), was: row)
       // Nothing else would tell that it differs.
-      if let inode, log != .later { mark(inode) }
+      if let inode, log != .later || revived.contains(item) { mark(inode) }
+    }
+    return revived
+  }
+
+  private func isStagedAsRemoved(_ item: ItemID) throws -> Bool {
+    try database { db in
+      try queries.isStagedAsRemoved.first(db, item) { _ in true } ?? false
     }
   }
 
@@ -158,6 +176,17 @@ extension Engine {
     return record.encoded()
   }
 
+  /// Whether the content that this device has applied may not have been made of the recovered one,
+  /// although this device had read that. A content by name only gives way in the log to an edit
+  /// that does not know it, since its writer keeps its bytes. Contents of one writer are of one line.
+  private func isAnotherLine(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> Bool {
+    guard let own = try decode(applied)?.content, let other = try decode(new)?.content else {
+      return false
+    }
+    return other.manifest == nil && other.id != own.id && other.id != own.parent
+      && other.device != own.device
+  }
+
   /// The recovered record, with the content that this device has applied. A local edit that
   /// predates the newer content was not made of that one.
   private func withContent(of applied: [UInt8]?, in new: [UInt8]?) throws -> [UInt8]? {
@@ -167,7 +196,7 @@ extension Engine {
     return record.encoded()
   }
 
-  private func keepContents(_ log: RecoveredLog) throws {
+  private func keepContents(_ log: RecoveredLog, _ revived: Set<ItemID>) throws {
     let numbers = try database { db in
       try Query(
         "SELECT ino FROM inode WHERE kind = 1 AND version IS NOT NULL AND detached = 0 ORDER BY ino"
@@ -180,7 +209,7 @@ extension Engine {
       else { continue }
       let record = try remote(inode.item)
       // Removed by what this device had not read yet.
-      if record == nil, log == .later { continue }
+      if record == nil, log == .later, !revived.contains(inode.item) { continue }
       let current = record?.content
       // The log may have it as a conflict version by name only, which this device can supply.
       let isAwaited =
@@ -267,6 +296,12 @@ package struct KeptVersion: Sendable {
   package let parent: VersionID?
 }
 
+/// A version of a file that the log has by name only.
+package struct PendingContent: Sendable {
+  package let item: ItemID
+  package let isConflictVersion: Bool
+}
+
 extension ContentVersion {
   /// By name only: no chunks of it are in the store.
   package var withoutManifest: ContentVersion {
@@ -302,9 +337,9 @@ extension ContainerCatalog {
     try commit(durable: true)
   }
 
-  /// Files of which the log has the name and no device has supplied the content.
-  package func pendingContents() throws(Errno) -> [ItemID] {
-    var result: [ItemID] = []
+  /// Files of which the log has a version by name only, since no device has supplied its content.
+  package func pendingContents() throws(Errno) -> [PendingContent] {
+    var result: [PendingContent] = []
     var after: ItemID?
     while true {
       let start = after
@@ -318,7 +353,12 @@ extension ContainerCatalog {
       // Requests do not wait for the decoding.
       for (item, bytes) in page {
         guard let record = try? ItemRecord(decoding: bytes) else { throw .ioError }
-        if let content = record.content, content.manifest == nil { result.append(item) }
+        if let content = record.content, content.manifest == nil {
+          result.append(PendingContent(item: item, isConflictVersion: false))
+        }
+        if record.kind == .file, record.conflicts.contains(where: { $0.manifest == nil }) {
+          result.append(PendingContent(item: item, isConflictVersion: true))
+        }
       }
       guard page.count == 512, let last = page.last else { return result }
       after = last.0

@@ -293,7 +293,7 @@ extension Engine {
     for (item, expected) in stamps {
       let stamp = try stamp(item)
       // What was changed since it was read stays marked, or it would never go up.
-      if stamp == expected, !stillEdited.contains(item) {
+      if stamp == expected, !stillEdited.contains(item), try isSupplied(item) {
         try clearStamp(item)
       } else if stamp == nil, try remoteRow(item) != nil {
         // It went, or left the synced tree, while its first record was on the way.

@@ -24,6 +24,7 @@ extension Engine {
       try replaceTree()
     }
     try replaceRest()
+    try settleSending()
     try finishInstall(mark, hash: hash, from: device)
     if let recovery { try setRecovery(recovery) }
   }
@@ -53,7 +54,6 @@ extension Engine {
       try db.execute("DELETE FROM snapshot")
       try queries.metaSet.run(db, "log.weight", Int64(0))
     }
-    try settleSending()
   }
 
   func finishInstall(_ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID) throws {
@@ -106,7 +106,9 @@ extension Engine {
   /// Records of this device whose answer was lost. Where the snapshot shows that they got into the
   /// log, each is the base of its item, as if its segment had been folded: so an item that was
   /// removed here since is a removal and does not come back as new.
-  private func settleSending() throws {
+  ///
+  /// After a recovery, an item without a base is not new to the log: `isRecovery`.
+  func settleSending(isRecovery: Bool = false) throws {
     let sent = try database { db in
       try queries.allSending.all(db) { (try $0.identifier(0) as ItemID, $0.bytes(1)) }
     }
@@ -114,7 +116,7 @@ extension Engine {
       let row = try remoteRow(item) ?? RemoteRow(record: nil, applied: nil)
       // Nobody else can have made an item of this identity, so one that is new to the log came from
       // here.
-      let isNew = row.applied == nil
+      let isNew = row.applied == nil && !isRecovery
       let wasLogged = try row.record != nil || removedItem(item) != nil
       guard row.record == record || (isNew && wasLogged) else { continue }
       try setRemoteRow(item, RemoteRow(record: row.record, applied: record), was: row)

@@ -19,6 +19,7 @@ extension ContainerSync {
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
     let position = export.position
+    try local { () throws(Errno) in try catalog.noteWriting(snapshotAt: position.sequence) }
     let writer = remote.writeSnapshot(at: position, from: origin)
     let (parts, items) = try await put(export, to: writer)
     export.end()
@@ -95,21 +96,29 @@ extension ContainerSync {
   /// is. False: there is none. One that is damaged is passed over for an older one; its error is
   /// thrown when none is left. `onlyRecovered`: the log is not the one that this device has read,
   /// so that only a recovery leads on.
+  ///
+  /// With a `reason` why this device cannot go on, a damaged snapshot of a later recovery counts as
+  /// a rollback: the store was set back in the midst of that recovery, and any device may recover
+  /// anew. Another damaged snapshot does not: other devices can write a new one.
   func rebuild(
-    _ remote: RemoteContainer, beyond position: LogPosition, onlyRecovered: Bool = false
+    _ remote: RemoteContainer, beyond position: LogPosition, onlyRecovered: Bool = false,
+    reason: String? = nil
   ) async throws(CycleFailure) -> Bool {
     let own = try local { () throws(Errno) in try coordinator.catalog.recovery() }
     let found = try await remotely { () throws(RemoteError) in
       try await remote.snapshots(beyond: 0)
     }
     var failure: CycleFailure?
+    var brokenRecovery: String?
     defer { coordinator.catalog.useLargeCache(false) }
     for sequence in found {
+      // Of an index that cannot be read the number tells.
+      var isLater = sequence % Self.recoveryStep == 0 && sequence > position.sequence
       do throws(CycleFailure) {
         let index = try await remotely { () throws(RemoteError) in
           try await remote.snapshot(sequence)
         }
-        let isLater = index.recovery.map { $0.isLater(than: own) } ?? false
+        isLater = index.recovery.map { $0.isLater(than: own) } ?? false
         guard
           position == .start || isLater
             || (!onlyRecovered && index.recovery == own && sequence > position.sequence)
@@ -120,6 +129,7 @@ extension ContainerSync {
       } catch .remote(.damaged(let object, let reason)) {
         logger.error("\(object) in the backend is damaged: \(reason)")
         failure = .remote(.damaged(object: object, reason: reason))
+        if isLater { brokenRecovery = "\(object) is damaged: \(reason)" }
         try local { () throws(Errno) in try coordinator.catalog.dropSnapshot() }
       } catch {
         // If this fails, the next snapshot, segment or opening drops the parts.
@@ -130,6 +140,7 @@ extension ContainerSync {
     guard let failure else { return false }
     // Its parts may be missing since the whole container was deleted.
     if case .deleted(let deletion)? = try? await remote.presence() { throw ended(by: deletion) }
+    if let reason, let brokenRecovery { throw rolledBack("\(reason), and \(brokenRecovery)") }
     throw failure
   }
 

@@ -46,6 +46,9 @@ extension ContainerSync {
           logger.warning(
             "item \(record.id): the conflict version \(version.id) is nowhere any more")
           result.upserts[index].conflicts.removeAll { $0.id == version.id }
+          try local { () throws(Errno) in
+            try catalog.dropKeptConflicts([version.id], of: record.id)
+          }
         }
       }
       let isOurs = record.conflicts.contains { $0.id == own && versions.contains($0.id) }
@@ -167,7 +170,11 @@ extension ContainerSync {
       return true
     } catch .remote(.packMissing(let object)) {
       let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
-      guard missing.allSatisfy({ listed.contains($0.pack) }) else { return false }
+      guard missing.allSatisfy({ listed.contains($0.pack) }) else {
+        // A store that was set back just now has lost nothing for good.
+        try await confirmHead(remote)
+        return false
+      }
       throw .remote(.packMissing(object: object))
     }
   }

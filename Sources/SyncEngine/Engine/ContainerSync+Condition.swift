@@ -75,6 +75,22 @@ extension ContainerSync {
     health.confirm(position, at: started)
   }
 
+  /// Reads the head of the log now. Throws when the store does not hold what this device has read.
+  func confirmHead(_ remote: RemoteContainer) async throws(CycleFailure) {
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    guard position.sequence > 0 else { return }
+    let started = monotonicNanoseconds()
+    do throws(RemoteError) {
+      _ = try await remote.segments(
+        after: position, readsHead: true, looksBack: StoreHealth.longLook)
+    } catch .rolledBack(let object) {
+      throw rolledBack("\(object) is missing or is not what this device read there")
+    } catch {
+      throw .remote(error)
+    }
+    health.confirm(position, at: started)
+  }
+
   /// Puts a segment into the log, unless the store is not sound.
   func put(
     _ changes: LogChanges, after position: LogPosition, to remote: RemoteContainer

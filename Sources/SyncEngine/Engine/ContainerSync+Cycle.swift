@@ -17,7 +17,7 @@ extension ContainerSync {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
       reserved = []
       (deniedRoom, deniedFiles) = ([], [:])
-      hasListedPacks = false
+      inventories = 0
       try resumeUploads()
       var pace = CyclePace()
       for _ in 0..<Self.roundLimit {
@@ -76,7 +76,7 @@ extension ContainerSync {
         let reason =
           "the log goes on with \(object), the segments before it are missing, and no snapshot has "
           + "them"
-        guard try await rebuild(remote, beyond: after, orSay: reason) else {
+        guard try await rebuild(remote, beyond: after, reason: reason) else {
           throw await unsound(reason, remote)
         }
         continue
@@ -85,7 +85,7 @@ extension ContainerSync {
       } catch .remote(.rolledBack(let object)) {
         if PlantedMistake.putsUnchecked.isPlanted { return }
         let reason = "\(object) is missing or is not what this device read there"
-        guard try await rebuild(remote, beyond: after, onlyRecovered: true, orSay: reason) else {
+        guard try await rebuild(remote, beyond: after, onlyRecovered: true, reason: reason) else {
           throw await unsound(reason, remote)
         }
         continue
@@ -103,19 +103,6 @@ extension ContainerSync {
         FaultPoint.reach("sync.folded")
         noteForEvents(segment, before)
       }
-    }
-  }
-
-  /// As `rebuild`, for a log that no device can continue: a damaged snapshot counts as a rollback.
-  /// So a device can recover a store that was set back once more in the midst of a recovery.
-  private func rebuild(
-    _ remote: RemoteContainer, beyond position: LogPosition, onlyRecovered: Bool = false,
-    orSay reason: String
-  ) async throws(CycleFailure) -> Bool {
-    do throws(CycleFailure) {
-      return try await rebuild(remote, beyond: position, onlyRecovered: onlyRecovered)
-    } catch .remote(.damaged(let object, let damage)) {
-      throw await unsound("\(reason), and \(object) is damaged: \(damage)", remote)
     }
   }
 
@@ -175,15 +162,19 @@ extension ContainerSync {
     if try restoreRemoved(plan) { return .again }
     guard let replacements = try await stageReplacements(plan, remote) else { return .again }
     if !plan.local.isEmpty {
-      if !hasListedPacks, try local({ () throws(Errno) in try dropsCopies(plan) }) {
+      let dropsCopies = try local { () throws(Errno) in try self.dropsCopies(plan) }
+      // Downloads may have taken long since the packs were listed.
+      let isListed = inventories >= Self.mostInventories || health.hasInventory
+      if dropsCopies, inventories == 0 || !isListed {
         try await takeInventory(remote)
-        hasListedPacks = true
+        inventories += 1
         return .again
       }
       if dropsUnannounced(plan) {
         _ = try await commit(Plan(), to: remote, after: position)
         return .again
       }
+      if dropsCopies { try await confirmHead(remote) }
       guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }

@@ -85,8 +85,12 @@ package actor ContainerSync {
   /// How many calls wait for everything to be sent: for them programs need not pause.
   var hurrying = 0
   var cycle: Task<CycleResult, Never>?
-  /// Of one cycle: the packs were compared with those that the log names.
-  var hasListedPacks = false
+  /// Of one cycle: how often the packs were compared with those that the log names.
+  var inventories = 0
+  static let mostInventories = 3
+  /// The catalog may have noted lost chunks whose files are not marked: this process noted some,
+  /// or the former one ended in between.
+  var hasUnmarkedLosses = true
   /// Of one round: something was applied or uploaded; the store did not take a segment.
   var hasMoved = false
   var isRefused = false

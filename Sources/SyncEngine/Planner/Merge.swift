@@ -83,9 +83,14 @@ struct Merge {
       // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
       // to wait for that.
       if local.isBusy { return Target(record: local.record, isDeferred: true) }
-      let lacking = removed?.lacks(trees.keptConflicts) ?? trees.keptConflicts
+      // A version by name only is no reason: nobody can read it.
+      let readable = trees.keptConflicts.filter { $0.manifest != nil }
+      let lacking = removed?.lacks(readable) ?? readable
       guard local.record.kind == .file, !lacking.isEmpty else { return Target(record: nil) }
-      return Target(record: Self.revived(local.record, removed: removed, base: base))
+      let record = Self.revived(local.record, removed: removed, base: base)
+      // The same bytes were saved again: they are news to no device, and the record names them.
+      guard local.edited != nil else { return Target(record: record) }
+      return withLocalContent(local, in: record, parent: base?.content?.parent)
     }
     if base != nil, !local.isBusy, let removed, let edited = local.edited {
       switch Self.wasRemoved(edited, size: local.size, with: removed) {

@@ -14,7 +14,8 @@ package struct RecoveryOutcome: Sendable, Hashable {
   package var items: UInt64 = 0
   /// Contents that this device uploaded again.
   package var uploaded = 0
-  /// Paths of the files that the log has by name only: no device has supplied them so far.
+  /// Paths of the files of which the log has a version by name only: no device has supplied it so
+  /// far. A conflict version is said to be one.
   package var missing: [String] = []
 }
 
@@ -29,7 +30,7 @@ package struct RecoveryOutcome: Sendable, Hashable {
 extension ContainerSync {
   /// The log goes on at a multiple of this: devices that are away may know of more segments than
   /// anybody told.
-  private static let step: UInt64 = 1_000_000
+  static let recoveryStep: UInt64 = 1_000_000
 
   /// Compares the store with what this device knows, and sets `condition`. Throws when the store
   /// could not be read.
@@ -72,15 +73,18 @@ extension ContainerSync {
     return outcome
   }
 
-  /// Files whose content no device has supplied, by path.
+  /// Files with a version that no device has supplied, by path.
   package nonisolated func missingPaths() throws(Errno) -> [String] {
     let catalog = coordinator.catalog
     var result: [String] = []
-    for item in try catalog.pendingContents() {
-      guard let number = try catalog.inodeNumber(of: item),
-        try catalog.inode(number).content == .remote, let path = try catalog.path(of: number)
+    for pending in try catalog.pendingContents() {
+      guard let number = try catalog.inodeNumber(of: pending.item) else { continue }
+      let content = try catalog.inode(number).content
+      guard pending.isConflictVersion || content == .remote,
+        let names = try catalog.path(of: number)
       else { continue }
-      result.append(path.map(\.description).joined(separator: "/"))
+      let path = names.map(\.description).joined(separator: "/")
+      result.append(pending.isConflictVersion ? "\(path) (a conflict version)" : path)
     }
     return result.sorted()
   }
@@ -163,10 +167,13 @@ extension ContainerSync {
     }
     guard isNamed else {
       throw .local(
-        "another container has the name \(coordinator.container) in the store; this one cannot be "
-          + "recovered there")
+        "another container has the name \(coordinator.container) in the store, so this one cannot "
+          + "be recovered there. To go on with the other one, unmount this one and run: ubiquityfs "
+          + "container set-aside add \(coordinator.container). Then copy what is local of this one "
+          + "into a directory with: ubiquityfs container set-aside restore "
+          + "\(coordinator.container) DIRECTORY")
     }
-    let sequence = (last / Self.step + 1) * Self.step
+    let sequence = (last / Self.recoveryStep + 1) * Self.recoveryStep
     let recovery = LogRecovery(number: number + 1, sequence: sequence, known: known)
     let segment = remote.recoverySegment(at: sequence, after: head, from: origin)
     let writer = remote.writeSnapshot(at: segment.position, from: origin)

@@ -32,7 +32,8 @@ struct RecoveryFilter {
       }
       return record
     }
-    // No device has the content of a removed item any more.
+    // A removed item has no name under which a device could supply it. A device that has its content
+    // locally takes it for new (`installRecovered`).
     result.removed = part.removed.filter { $0.record.contents.allSatisfy(isReadable) }
     result.chunks = part.chunks.filter { packs.contains($0.pack) }
     result.packs = part.packs.filter { packs.contains($0.pack) || $0.state == .deleted }
