@@ -281,16 +281,21 @@ package struct CreatedContainer: Codable, Sendable {
 
 package struct ListedContainer: Codable, Sendable {
   package var id: String
-  /// Nil where this device has not read the container's log: it was never mounted here.
+  /// Nil where this device has not read the container's log, or where it cannot be opened.
   package var items: UInt64?
   package var totalBytes: UInt64?
   package var mountpoint: String?
+  /// Why this device cannot open what it has of the container.
+  package var error: String?
 
-  package init(id: String, items: UInt64?, totalBytes: UInt64?, mountpoint: String?) {
+  package init(
+    id: String, items: UInt64?, totalBytes: UInt64?, mountpoint: String?, error: String? = nil
+  ) {
     self.id = id
     self.items = items
     self.totalBytes = totalBytes
     self.mountpoint = mountpoint
+    self.error = error
   }
 }
 

@@ -45,6 +45,8 @@ extension DaemonService {
     // anew.
     var ids = Set(
       session.sessions.filter { $0.mountpoint != nil || !$0.sync.isDeleted }.map(\.id))
+    let failures = session.failures
+    ids.formUnion(failures.keys)
     if !offline.isOffline {
       do throws(ControlError) {
         try lookForBackend(session, connection)
@@ -63,7 +65,7 @@ extension DaemonService {
         let counts = open?.counts
         return ListedContainer(
           id: id.description, items: counts?.items, totalBytes: counts?.totalBytes,
-          mountpoint: open?.mountpoint)
+          mountpoint: open?.mountpoint, error: open == nil ? failures[id] : nil)
       })
   }
 

@@ -18,7 +18,8 @@ extension DaemonService {
     return result
   }
 
-  /// Without waiting it starts; with it returns when the containers are in step with the backend.
+  /// Without waiting it starts, and throws what is known to stop the containers; with it returns
+  /// when they are in step with the backend.
   func sync(_ request: SyncRequest, _ connection: ClientConnection) throws(ControlError) {
     if let timeout = request.timeout, !(0...1e9).contains(timeout) {
       throw ControlError(.usage, "a time-out is a number of seconds from 0 to 1000000000")
@@ -33,6 +34,7 @@ extension DaemonService {
     if let decision = request.deletions {
       for session in sessions { try decide(decision, session, connection) }
     }
+    let failures = request.items.isEmpty ? account.failures : [:]
     guard request.waits else {
       for session in sessions {
         guard network.isMetered else {
@@ -42,9 +44,10 @@ extension DaemonService {
         let sync = session.sync
         Task { await sync.sendNow() }
       }
+      try Self.checkForProblems(sessions, failures)
       return
     }
-    if request.items.isEmpty, let failure = account.failures.sorted(by: { $0.key < $1.key }).first {
+    if let failure = failures.min(by: { $0.key < $1.key }) {
       throw ControlError(.failed, failure.value)
     }
     let timeout = request.timeout.map { Duration.milliseconds(Int64($0 * 1000)) }
@@ -57,6 +60,27 @@ extension DaemonService {
     }
     let awaited = awaited(request.items)
     try connection.wait { try await Self.wait(for: waited, awaited, timeout, connection) }
+  }
+
+  /// Throws if the store of a container is not sound as far as is known, or if one did not open.
+  private static func checkForProblems(
+    _ sessions: [ContainerSession], _ failures: [ContainerID: String]
+  ) throws(ControlError) {
+    var errors: [ControlError] = []
+    for session in sessions {
+      let condition = session.sync.condition
+      guard let problem = condition.problem(of: session.id) else { continue }
+      var status = ExitStatus.failed
+      if case .deleted = condition { status = .notFound }
+      errors.append(ControlError(status, problem))
+    }
+    for failure in failures.sorted(by: { $0.key < $1.key }) {
+      errors.append(ControlError(.failed, failure.value))
+    }
+    guard let first = errors.first else { return }
+    let isOneStatus = errors.allSatisfy { $0.status == first.status }
+    throw ControlError(
+      isOneStatus ? first.status : .failed, errors.map(\.message).joined(separator: "\n"))
   }
 
   /// The items to upload first. An item without a name yet has nothing to upload.

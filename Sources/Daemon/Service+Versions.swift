@@ -98,10 +98,34 @@ extension DaemonService {
     if let current = request.current {
       // It is named because it was looked at: the list that was shown before says no more.
       shown = ShownVersions(current: try version(current))
+    } else if shown == nil {
+      shown = try versionsNow(of: item, keeping: keep)
     }
     let known = shown
     try connection.wait { try await sync.resolve(number, keep: keep, shown: known) }
     shownVersions.forget(item.inode.item, in: item.session.id)
+  }
+
+  /// The versions that there are now, for a caller to whom no list was shown since the start.
+  /// Throws if the current one would be replaced: perhaps nobody has seen it.
+  private func versionsNow(of item: FoundItem, keeping keep: [VersionID]) throws(ControlError)
+    -> ShownVersions
+  {
+    let versions: [FileVersion]
+    do throws(VersionFailure) {
+      versions = try item.session.sync.versions(of: item.inode.number)
+    } catch {
+      throw ControlError(mapping: error)
+    }
+    let current = versions.first(where: \.isCurrent)?.id
+    if let current, !keep.contains(current) {
+      throw ControlError(
+        .busy,
+        "its current version \(current) is not to be kept, and no list of its versions was shown "
+          + "since the daemon began; run `ubiquityfs versions list \(item.shown)` first, or add "
+          + "--current \(current) if that version may go")
+    }
+    return ShownVersions(current: current, all: Set(versions.map(\.id)))
   }
 
   func removeVersions(_ request: RemoveVersionsRequest, _ connection: ClientConnection)

@@ -5,8 +5,8 @@ internal import SyncEngine
 /// The lists of versions that `versions list` showed last, so that `versions resolve` can tell what
 /// arrived after the list was shown.
 ///
-/// In memory: after a restart of the daemon a command means what is there when it begins. The
-/// oldest lists go when there are very many.
+/// In memory: after a restart of the daemon `versions resolve` replaces no current version that its
+/// caller does not name. The oldest lists go when there are very many.
 final class ShownVersionLists: Sendable {
   private struct Key: Hashable {
     let container: ContainerID

@@ -47,7 +47,8 @@ struct ContainerCommand: ParsableCommand {
           report.containers.map {
             [
               $0.id, $0.items.map { "\($0) items" } ?? "-",
-              $0.totalBytes.map(Terminal.size) ?? "-", $0.mountpoint ?? "",
+              $0.totalBytes.map(Terminal.size) ?? "-",
+              $0.error.map { "cannot be opened: \($0)" } ?? $0.mountpoint ?? "",
             ]
           }))
     }

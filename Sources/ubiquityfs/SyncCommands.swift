@@ -10,6 +10,9 @@ struct SyncCommand: ParsableCommand {
       backend holds is applied here. Content of placeholders is not downloaded. While the command \
       waits, the files that it names, and those in directories that it names, are uploaded first.
 
+      Without --wait the command starts a sync and returns. It fails if it is known already that \
+      the store went back to an earlier state or that a container cannot be opened.
+
       When most of a container is removed here at once, its sync pauses until one of \
       --confirm-deletions and --restore-deletions says what is to become of it.
       """)

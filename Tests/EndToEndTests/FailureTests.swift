@@ -241,5 +241,36 @@ extension EndToEnd {
           """)
       }
     }
+
+    @Test("container list shows a container that cannot be opened with the reason, also offline")
+    func aContainerThatCannotBeOpenedIsListed() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          """
+          echo text > "$A/file"; synced a
+          kill -TERM \(pid)
+          stopped() { ! kill -0 \(pid) 2>/dev/null; }
+          until_true 60 stopped
+          catalog="$ROOT/a/containers/$CONTAINER/catalog.sqlite"
+          rm -f "$catalog"-wal "$catalog"-shm
+          echo garbage > "$catalog"
+          for mode in off on; do
+            on a offline $mode
+            on a container list > list
+            grep "^$CONTAINER .*cannot be opened: " list > /dev/null
+            on a container list --json > list
+            grep '"error":"[^"]' list > /dev/null
+          done
+          on a offline off
+          exits 1 on a sync
+          refused "$CONTAINER" on a sync
+          exits 1 on a sync --wait --timeout 60
+          exits 1 on a store recover
+          refused "$CONTAINER was not recovered" on a store recover
+          """)
+      }
+    }
   }
 }

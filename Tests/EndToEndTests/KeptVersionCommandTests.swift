@@ -46,6 +46,43 @@ extension EndToEnd {
       }
     }
 
+    @Test("versions resolve replaces no current version that was not listed since the daemon began")
+    func resolvingWithoutAListIsRefused() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        let pid = try await account.status("a").daemon.pid
+        try await account.script(
+          """
+          echo base > "$A/file"
+          synced a b
+          same "$(cat "$B/file")" base
+          on a offline on; on b offline on
+          echo loser > "$A/file"; sleep 0.02; echo winner > "$B/file"
+          on a offline off; on b offline off
+          synced a b a b
+          ids() { on a versions list "$A/file" | awk -v kind="$1" '$1 == kind { print $2 }'; }
+          loser=$(ids conflict); current=$(ids current)
+          kill -TERM \(pid)
+          ended() { ! kill -0 \(pid) 2>/dev/null; }
+          until_true 60 ended
+          on a mount "$CONTAINER" "$A_MOUNT"
+          exits 5 on a versions resolve "$A/file" --keep "$loser"
+          refused "current version $current.*versions list .*/file.*--current $current" \\
+            on a versions resolve "$A/file" --keep "$loser"
+          same "$(cat "$A/file")" winner
+          same "$(attribute hasUnresolvedConflicts "$A/file")" 1
+          same "$(ids current)" "$current"
+          on a versions resolve "$A/file" --keep "$loser"
+          synced a b
+          for directory in "$A" "$B"; do
+            same "$(cat "$directory/file")" loser
+            same "$(attribute hasUnresolvedConflicts "$directory/file")" 0
+          done
+          """)
+      }
+    }
+
     @Test("a sparse file stays sparse over an eviction, on both devices and through every mount")
     func sparseFilesStaySparse() async throws {
       try await withAccount { account in
