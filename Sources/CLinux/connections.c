@@ -28,17 +28,24 @@
 // Of <linux/mount.h>, which collides with <sys/mount.h> in some versions of libc.
 enum { fsopen_cloexec = 1, fsconfig_create = 6, fsmount_cloexec = 1 };
 
-/// The minor number's decimal digits, then `/abort`. `snprintf` is not async-signal-safe.
-static void abort_path(char *path, const char *prefix, uint32_t minor) {
+/// Writes decimal digits and gives how many. `snprintf` is not async-signal-safe.
+static size_t put_number(char *text, uint32_t number) {
   char digits[12];
   int count = 0;
   do {
-    digits[count++] = (char)('0' + minor % 10);
-    minor /= 10;
-  } while (minor > 0);
+    digits[count++] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  size_t length = 0;
+  while (count > 0) text[length++] = digits[--count];
+  return length;
+}
+
+/// The minor number, then `/abort`.
+static void abort_path(char *path, const char *prefix, uint32_t minor) {
   size_t length = strlen(prefix);
   memcpy(path, prefix, length);
-  while (count > 0) path[length++] = digits[--count];
+  length += put_number(path + length, minor);
   memcpy(path + length, "/abort", sizeof "/abort");
 }
 
@@ -69,12 +76,81 @@ int linux_open_fuse_abort(uint32_t minor) {
   return file >= 0 ? file : -failure;
 }
 
+// The mount table.
+
+// FNV-1a: it tells mount points apart that happen to have one number, nobody attacks it.
+static const uint64_t hash_start = 0xcbf29ce484222325;
+
+static uint64_t hash_byte(uint64_t hash, char byte) {
+  return (hash ^ (unsigned char)byte) * 0x100000001b3;
+}
+
+uint64_t linux_mountpoint_hash(const char *escaped) {
+  uint64_t hash = hash_start;
+  while (*escaped) hash = hash_byte(hash, *escaped++);
+  return hash;
+}
+
+/// One field of a line. `text` has its beginning, without an end.
+struct field {
+  char text[32];
+  size_t length;
+  uint64_t hash;
+};
+
+static int is_text(const struct field *field, const char *expected) {
+  size_t length = strlen(expected);
+  return field->length == length && length <= sizeof field->text &&
+         memcmp(field->text, expected, length) == 0;
+}
+
+int linux_mount_table_has(const char *table, uint32_t minor, uint64_t place) {
+  int file = open(table, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  // Filled with zeros, so that the digits have an end.
+  char device[16] = "0:";
+  put_number(device + 2, minor);
+  // Fields 2 and 4 of a line are the device and the mount point. The type follows the first "-"
+  // from field 6 on. Source: proc_pid_mountinfo(5).
+  struct field field = {.length = 0, .hash = hash_start};
+  int number = 0, type_number = -1;
+  int matches = 1, is_found = 0;
+  char piece[4096];
+  ssize_t count;
+  while (!is_found && (count = read(file, piece, sizeof piece)) > 0) {
+    for (ssize_t index = 0; index < count && !is_found; index++) {
+      char byte = piece[index];
+      if (byte != ' ' && byte != '\n') {
+        if (field.length < sizeof field.text) field.text[field.length] = byte;
+        field.length++;
+        field.hash = hash_byte(field.hash, byte);
+        continue;
+      }
+      if (number == 2 && !is_text(&field, device)) matches = 0;
+      if (number == 4 && field.hash != place) matches = 0;
+      if (number == type_number) is_found = matches && is_text(&field, "fuse.ubiquityfs");
+      if (number >= 6 && type_number < 0 && is_text(&field, "-")) type_number = number + 1;
+      number++;
+      field.length = 0;
+      field.hash = hash_start;
+      if (byte == '\n') {
+        number = 0;
+        type_number = -1;
+        matches = 1;
+      }
+    }
+  }
+  close(file);
+  return is_found;
+}
+
 // The watchdog.
 
 enum { most_connections = 1024, input = 3 };
 
 static struct {
   uint64_t key;
+  uint64_t place;
   uint32_t minor;
   int file;
 } guarded[most_connections];
@@ -82,10 +158,19 @@ static int guarded_count;
 
 static void abort_all(void) {
   for (int index = 0; index < guarded_count; index++) {
+    uint32_t minor = guarded[index].minor;
     int file = guarded[index].file;
-    // A file that could not be opened then may be there now: the control file system was mounted.
-    if (file < 0) file = linux_open_fuse_abort(guarded[index].minor);
-    if (file < 0) continue;
+    if (file < 0) {
+      // The control file system may be there by now. But so may another mount with the number,
+      // whose file is not written to. The table is read after the file was opened: the file is of
+      // the mount that the table shows.
+      file = linux_open_fuse_abort(minor);
+      if (file < 0) continue;
+      if (!linux_mount_table_has("/proc/self/mountinfo", minor, guarded[index].place)) {
+        close(file);
+        continue;
+      }
+    }
     ssize_t written = write(file, "1", 1);
     (void)written;
   }
@@ -99,6 +184,7 @@ static void guard(struct linux_watchdog_message message, int file) {
     return;
   }
   guarded[guarded_count].key = message.key;
+  guarded[guarded_count].place = message.place;
   guarded[guarded_count].minor = message.minor;
   guarded[guarded_count].file = file;
   guarded_count++;
@@ -259,7 +345,7 @@ static struct sigaction earlier[crash_signal_count];
 
 static void crashed(int number, siginfo_t *info, void *context) {
   (void)context;
-  struct linux_watchdog_message message = {linux_watchdog_act, 0, 0};
+  struct linux_watchdog_message message = {linux_watchdog_act, 0, 0, 0};
   send(crash_socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   // What was there before, such as the backtraces of the language's runtime, acts now: a fault happens
   // again when this returns, a signal that was sent has to be sent again.

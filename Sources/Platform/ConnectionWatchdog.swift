@@ -49,7 +49,7 @@ package final class ConnectionWatchdog: Sendable {
         state.connections[key] = nil
         guard let channel = state.channel else { continue }
         let message = linux_watchdog_message(
-          kind: UInt32(linux_watchdog_remove), minor: 0, key: key)
+          kind: UInt32(linux_watchdog_remove), minor: 0, key: key, place: 0)
         _ = linux_tell_watchdog(channel.descriptor, message, -1)
       }
     }
@@ -90,7 +90,8 @@ package final class ConnectionWatchdog: Sendable {
     _ connection: AbortableConnection, _ key: UInt64, on channel: OpenFile
   ) -> Bool {
     guard let minor = connection.mount.minor else { return false }
-    let message = linux_watchdog_message(kind: UInt32(linux_watchdog_add), minor: minor, key: key)
+    let message = linux_watchdog_message(
+      kind: UInt32(linux_watchdog_add), minor: minor, key: key, place: connection.mount.place)
     let file = connection.control?.descriptor ?? -1
     return linux_tell_watchdog(channel.descriptor, message, file) == 0
   }

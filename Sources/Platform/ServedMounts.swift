@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 package import SystemPackage
 
@@ -26,6 +27,15 @@ package struct ServedMounts: Hashable, Sendable {
     func isSame(as mounted: MountedFileSystem) -> Bool {
       mounted.device == device && mounted.type == MountedFileSystem.ubiquityType
         && mounted.mountpoint == Array(mountpoint.utf8)
+    }
+
+    /// The mount point in messages to the watchdog.
+    var place: UInt64 { linux_mountpoint_hash(MountTable.escape(Array(mountpoint.utf8))) }
+
+    /// The watchdog's way to ask `table`, a file like `/proc/self/mountinfo`, for the mount.
+    package func isInTable(_ table: String) -> Bool {
+      guard let minor else { return false }
+      return linux_mount_table_has(table, minor, place) != 0
     }
   }
 

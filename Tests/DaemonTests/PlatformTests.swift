@@ -94,6 +94,39 @@ import Testing
     #expect(ServedMounts.read(path) == nil)
   }
 
+  @Test("the watchdog finds a mount in the mount table by its number, its place and its type")
+  func watchdogReadsTheMountTable() throws {
+    let scratch = try Scratch()
+    let table = scratch.path + "/mountinfo"
+    // Longer than what is read at once, so that lines are cut anywhere.
+    let others = (100..<400).map { number in
+      "\(number) 22 0:\(number) / /other/\(number) rw shared:1 - tmpfs tmpfs rw\n"
+    }
+    let own = """
+      22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+      60 22 0:50 / /home/me/My\\040Notes rw,nosuid shared:9 master:2 - fuse.ubiquityfs a.b rw
+      61 22 0:51 / /other rw - tmpfs tmpfs rw
+      62 22 0:5 / /fuse.ubiquityfs rw - fuse.sshfs fuse.ubiquityfs rw
+      63 22 0:6 / /six rw - fuse.ubiquityfs a.c rw
+
+      """
+    try Files.replace(table, with: Array((others.joined() + own).utf8))
+    func isThere(_ device: String, _ mountpoint: String) -> Bool {
+      ServedMounts.Mount(device: device, mountpoint: mountpoint, control: nil).isInTable(table)
+    }
+    #expect(isThere("0:50", "/home/me/My Notes"))
+    #expect(isThere("0:6", "/six"))
+    // The number is free, or is another mount's.
+    #expect(!isThere("0:52", "/home/me/My Notes"))
+    #expect(!isThere("0:6", "/home/me/My Notes"))
+    #expect(!isThere("0:51", "/other"))
+    #expect(!isThere("0:5", "/fuse.ubiquityfs"))
+    #expect(!isThere("0:50", "/home/me"))
+    #expect(!isThere("0:60", "/six"))
+    try Files.remove(table)
+    #expect(!isThere("0:6", "/six"))
+  }
+
   @Test("nothing is aborted for a daemon that lives, or that is gone")
   func nothingToFree() throws {
     let scratch = try Scratch()

@@ -24,7 +24,16 @@ struct linux_watchdog_message {
   uint32_t minor;
   /// Tells a connection from a later one with the same minor number.
   uint64_t key;
+  /// The mount point, as `linux_mountpoint_hash` gives it.
+  uint64_t place;
 };
+
+/// Stands for a mount point, which is escaped as in /proc/self/mountinfo.
+uint64_t linux_mountpoint_hash(const char *escaped);
+
+/// Whether a mount of ubiquityfs with this number is at this place, as far as `table` tells, a file like
+/// /proc/self/mountinfo. 0 also where the file cannot be read.
+int linux_mount_table_has(const char *table, uint32_t minor, uint64_t place);
 
 /// Sends a message, with a descriptor unless `file` is negative. Gives 0, or -errno.
 int linux_tell_watchdog(int socket, struct linux_watchdog_message message, int file);
