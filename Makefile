@@ -75,7 +75,7 @@ bench-sync: build ## a gibibyte to a backend, beside restic, borg, syncthing and
 	@Tests/bench-sync/bench-sync --binary $(binary) --rounds $(SYNC_ROUNDS) --json .build/bench-sync.json \
 	  --table .build/bench-sync.md
 
-bench-large: build ## how late small changes are while a large file is uploaded (LARGE='--size 10GB --ceph')
+bench-large: build ## how late small changes are while a large file is uploaded, how soon that stops (LARGE='--size 10GB --ceph')
 	@Tests/latency/measure-large --binary $(binary) $(LARGE)
 
 bench-s3: build ## a store that is 50 ms away, a Ceph, and beside rclone (S3_ROUNDS=, S3='--part beside')
@@ -83,7 +83,7 @@ bench-s3: build ## a store that is 50 ms away, a Ceph, and beside rclone (S3_ROU
 	@Tests/s3/measure --binary $(binary) --rounds $(S3_ROUNDS) --json .build/bench-s3.json \
 	  --table .build/bench-s3.md $(S3)
 
-bench-items: build ## a new device and one change among 1,000, 10,000 and 100,000 items (ITEMS=)
+bench-items: build ## a new device, one change and removing half of 1,000, 10,000 and 100,000 items (ITEMS=)
 	@Tests/items/measure $(binary) $(ITEMS)
 
 bench-space: build ## 4 GiB of work in a budget of 256 MiB: what it holds, and what is fetched again
@@ -109,7 +109,7 @@ soak-ceph: build ## the same on a Ceph whose gateway is killed all the time (CEP
 conformance: build ## run public POSIX suites in a mount and in a native directory (docs/testing.md)
 	@Tests/conformance/run $(binary)
 
-soak-rollback: build ## three devices on a store that is set back over and over (RESTORES=, ROLLBACK=--backend ceph)
+soak-rollback: build ## three devices on a store that is set back over and over (RESTORES=, ROLLBACK='--backend ceph')
 	@Tests/soak/rollback --binary $(binary) --restores $(RESTORES) $(ROLLBACK)
 
 soak-tests: ## run the tests on real mounts over and over (SOAK= times)
