@@ -66,42 +66,26 @@ import Testing
 
   @Test("a small change passes the download of a large file's newer content")
   func aSmallFilePassesALargeDownload() async throws {
-    let store = NarrowStore(MemoryStore())
-    let secret = AccountSecret.generate()
-    let first = try EngineDevice(store: store, secret: secret)
-    let second = try EngineDevice(store: store, secret: secret)
-    let result: Result<Void, any Error>
-    do {
-      try first.write("Documents/large", noise(Self.large))
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
-      _ = try await second.read("Documents/large")
-      await first.sync.start()
-      await second.sync.start()
-      store.holdsDownloads.withLock { $0 = true }
-      try first.write("Documents/large", noise(Self.large, seed: 12))
-      try await first.sync.sync(timeout: .seconds(60))
-      try first.write("Documents/small", Array(repeating: 1, count: 3_000))
-      try await eventually("the other device has the small file") {
-        try second.find("Documents/small") != nil
-      }
-      try second.write("Documents/other", Array(repeating: 2, count: 3_000))
-      try await eventually("this device has the other's file") {
-        try first.find("Documents/other") != nil
-      }
-      // Until the newer content is here, the older one is.
-      #expect(try await second.read("Documents/large") == noise(Self.large))
+    let path = "Documents/large"
+    try await whileDownloading([path], size: Self.large) { first, second, store in
+      try await expectSmallChangesPass(first, second)
+      // Until the newer content is local, the older one is.
+      #expect(try await second.read(path) == noise(Self.large))
       store.letGo()
       try await second.sync.sync(timeout: .seconds(60))
-      #expect(try await second.read("Documents/large") == noise(Self.large, seed: 12))
-      result = .success(())
-    } catch {
-      result = .failure(error)
+      #expect(try await second.read(path) == noise(Self.large, seed: 12))
     }
-    store.letGo()
-    await first.end()
-    await second.end()
-    try result.get()
+  }
+
+  private func expectSmallChangesPass(_ first: EngineDevice, _ second: EngineDevice) async throws {
+    try first.write("Documents/small", Array(repeating: 1, count: 3_000))
+    try await eventually("the other device has the small file") {
+      try second.find("Documents/small") != nil
+    }
+    try second.write("Documents/other", Array(repeating: 2, count: 3_000))
+    try await eventually("this device has the other's file") {
+      try first.find("Documents/other") != nil
+    }
   }
 
   /// A device whose files have newer contents in a store that gives no large part of a pack.
@@ -142,16 +126,9 @@ import Testing
   func aSmallFilePassesManyDownloads() async throws {
     let paths = (0..<12).map { "Documents/\($0)" }
     try await whileDownloading(paths, size: 3 << 20) { first, second, store in
-      try first.write("Documents/small", Array(repeating: 1, count: 3_000))
-      try second.write("Documents/other", Array(repeating: 2, count: 3_000))
-      // Of what the cycle waits for itself, two files come, each in at most four parts.
+      // The cycle waits for two files, each in at most four parts.
       store.letDownload(8)
-      try await eventually("the other device has the small file") {
-        try second.find("Documents/small") != nil
-      }
-      try await eventually("this device has the other's file") {
-        try first.find("Documents/other") != nil
-      }
+      try await expectSmallChangesPass(first, second)
       store.letGo()
       try await second.sync.sync(timeout: .seconds(60))
       for (index, path) in paths.enumerated() {

@@ -53,8 +53,8 @@ extension Engine {
     }
   }
 
-  /// What was folded since a snapshot that this device is about to write counts for the next one:
-  /// a snapshot of many items is announced long after its position.
+  /// Notes where the snapshot stands that this device is about to write. It is announced later, and
+  /// the segments between count for the next one.
   func noteWriting(snapshotAt sequence: UInt64) throws {
     let weight = try logWeight()
     try write { db in

@@ -261,7 +261,7 @@ extension ContainerSync {
   /// Marks the files that have lost chunks locally, to be uploaded again.
   func markLost(_ check: inout StoreCheck) async throws(CycleFailure) -> [ItemID] {
     let catalog = coordinator.catalog
-    // What is noted meanwhile is marked by the next call.
+    // The next call marks what is noted meanwhile.
     hasUnmarkedLosses = false
     var isComplete = false
     defer { if !isComplete { hasUnmarkedLosses = true } }
