@@ -216,8 +216,8 @@ package actor ContentUploader {
     if pack.isFull { send() }
   }
 
-  /// Starts storing the pack at hand. After a failure the pack is dropped: nobody would wait for it,
-  /// or end it.
+  /// Starts storing the pack at hand. After a failure the pack is dropped: no call would wait for
+  /// it, or end it.
   private func send() {
     guard !pack.isEmpty else { return }
     guard failure == nil else {

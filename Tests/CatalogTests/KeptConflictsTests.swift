@@ -39,7 +39,8 @@ import Testing
     #expect(try fixture.isSound())
   }
 
-  /// Installs a recovery of another branch of the log, in which the item has other conflict versions.
+  /// Installs a recovery of another branch of the log, in which the item has other conflict
+  /// versions.
   /// `packs`: those that the store has.
   private func recover(
     _ number: UInt64, _ item: ItemID, with conflicts: [ContentVersion], packs: Set<PackID>,

@@ -205,7 +205,7 @@ import Testing
       try device.write("Documents/other", noise(24 << 20, seed: 13))
       let other = try #require(try device.find("Documents/other"))
       await device.sync.start()
-      // Once its last pack is in memory, a file of this size counts as read, and the next one begins.
+      // Once its last pack is in memory, a file of this size counts as read.
       try await eventually("its packs are held") { store.heldUploads > 0 }
       try device.write("Documents/restless", noise(20 << 20, seed: 14))
       try await eventually("then the other one is sent") {

@@ -178,7 +178,8 @@ extension Engine {
 
   /// Whether the content that this device has applied may not have been made of the recovered one,
   /// although this device had read that. A content by name only gives way in the log to an edit
-  /// that does not know it, since its writer keeps its bytes. Contents of one writer are of one line.
+  /// that does not know it, since its writer keeps its bytes. Contents of one writer are of one
+  /// line.
   private func isAnotherLine(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> Bool {
     guard let own = try decode(applied)?.content, let other = try decode(new)?.content else {
       return false

@@ -73,7 +73,8 @@ struct Merge {
     return Target(record: nil)
   }
 
-  /// New on this device, or removed on another. A local edit that the removal did not know beats it.
+  /// New on this device, or removed on another. A local edit that the removal did not know beats
+  /// it.
   /// So does a conflict version that this device keeps for the log: nothing else has it.
   private func missingRemotely(local: LocalSide, _ trees: ItemTrees) -> Target {
     let (base, removed) = (trees.base, trees.removed)

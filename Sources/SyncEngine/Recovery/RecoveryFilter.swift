@@ -32,8 +32,8 @@ struct RecoveryFilter {
       }
       return record
     }
-    // A removed item has no name under which a device could supply it. A device that has its content
-    // locally takes it for new (`installRecovered`).
+    // A removed item has no name under which a device could supply it. A device that has its
+    // content locally takes it for new (`installRecovered`).
     result.removed = part.removed.filter { $0.record.contents.allSatisfy(isReadable) }
     result.chunks = part.chunks.filter { packs.contains($0.pack) }
     result.packs = part.packs.filter { packs.contains($0.pack) || $0.state == .deleted }
