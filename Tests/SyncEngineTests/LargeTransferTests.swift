@@ -201,13 +201,15 @@ import Testing
     let result: Result<Void, any Error>
     do {
       store.holdsUploads.withLock { $0 = true }
-      try device.write("Documents/restless", noise(20 << 20))
-      try device.write("Documents/other", noise(24 << 20, seed: 13))
+      try device.write("Documents/restless", noise(Self.large))
+      try device.write("Documents/other", noise(Self.large + (4 << 20), seed: 13))
+      let restless = try #require(try device.find("Documents/restless"))
       let other = try #require(try device.find("Documents/other"))
       await device.sync.start()
-      // Once its last pack is in memory, a file of this size counts as read.
-      try await eventually("its packs are held") { store.heldUploads > 0 }
-      try device.write("Documents/restless", noise(20 << 20, seed: 14))
+      try await eventually("the first one is being sent") {
+        try store.heldUploads > 0 && device.coordinator.status(of: restless.number).isUploading
+      }
+      try device.write("Documents/restless", noise(Self.large, seed: 14))
       try await eventually("then the other one is sent") {
         try device.coordinator.status(of: other.number).isUploading
       }

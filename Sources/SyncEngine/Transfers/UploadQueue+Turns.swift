@@ -88,10 +88,7 @@ extension UploadQueue.State {
   /// Takes the batches that a run with an awaited file has not begun back to the waiting ones.
   mutating func returnRests() {
     for run in runs.values where run.lane != .express && isAwaited(run) {
-      waiting += run.rest
-      let files = run.rest.flatMap(\.files).map(UploadIdentity.init)
-      runs[run.number]?.rest = []
-      runs[run.number]?.files.subtract(files)
+      returnRest(of: run.number)
       // The awaited file is read, and counts only when the run ends: a long file is not to be
       // waited for. Chunks that are in the backend are not sent again.
       let current = run.current?.files.map(\.item) ?? []
@@ -101,6 +98,14 @@ extension UploadQueue.State {
         run.task?.cancel()
       }
     }
+  }
+
+  /// Takes the batches that the run has not begun back to the waiting ones, in no order.
+  mutating func returnRest(of number: UInt64) {
+    guard let rest = runs[number]?.rest else { return }
+    waiting += rest
+    runs[number]?.rest = []
+    runs[number]?.files.subtract(rest.flatMap(\.files).map(UploadIdentity.init))
   }
 
   // MARK: Whose turn it is

@@ -29,11 +29,10 @@ extension UploadQueue {
         let time = coordinator.catalog.now
         state.withLock { state in
           for file in changed { state.restless[file.item] = now }
-          // The new content may wait already, ahead of others.
-          let items = Set(changed.map(\.item))
-          if state.waiting.contains(where: { $0.files.contains { items.contains($0.item) } }) {
-            state.removeWaiting([], at: time)
-          }
+          // The run ends, and the files that it has not begun wait with the others. The new content
+          // may wait already: without them it would be the only one, and so the next.
+          state.returnRest(of: run.number)
+          state.removeWaiting([], at: time)
         }
         run.task?.cancel()
       }
