@@ -100,6 +100,22 @@ int linux_spread_directories(const char *path) {
   return result;
 }
 
+long linux_malloc_slack(void) {
+#ifdef __GLIBC__
+  long resident = 0, shared = 0;
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (!file) return 0;
+  int count = fscanf(file, "%*s %ld %ld", &resident, &shared);
+  fclose(file);
+  if (count != 2) return 0;
+  struct mallinfo2 info = mallinfo2();
+  long slack = (resident - shared) * sysconf(_SC_PAGESIZE) - (long)info.uordblks - (long)info.hblkhd;
+  return slack > 0 ? slack : 0;
+#else
+  return 0;
+#endif
+}
+
 void linux_malloc_trim(void) {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -9,13 +9,11 @@ struct NodeState {
   var openings = 0
   /// There while `openings` is not 0.
   var content: OpenContent?
-  /// Its last name is gone; it goes when nothing uses it any more.
-  var isOrphan = false
   /// The content of which the kernel may have pages.
   var cached: CachedContent?
 
   var isEmpty: Bool {
-    lookups == 0 && openings == 0 && content == nil && !isOrphan && cached == nil
+    lookups == 0 && openings == 0 && content == nil && cached == nil
   }
 }
 
@@ -27,7 +25,8 @@ struct CachedContent: Equatable {
 /// The inodes in use, in shards so that requests on different ones do not meet.
 ///
 /// The kernel knows of every inode that was ever listed, so lookups are counted in little room: sixteen
-/// inodes that follow each other, as those made one after the other do, share a page.
+/// inodes that follow each other, as those made one after the other do, share a page. So do orphans: when
+/// another device removes very many, the kernel forgets them late.
 ///
 /// A shard's lock is a leaf but for one thing: the lock of an `OpenContent` is never held above it,
 /// and nothing is called under it.
@@ -35,6 +34,22 @@ final class NodeTable: Sendable {
   private struct Shard {
     var pages: [UInt64: SIMD16<UInt32>] = [:]
     var states: [InodeNumber: NodeState] = [:]
+    /// The inodes of a page, a bit for each, whose last name is gone. They are in use, and go when nothing
+    /// uses them any more.
+    var orphans: [UInt64: UInt16] = [:]
+
+    func isOrphan(_ number: InodeNumber) -> Bool {
+      (orphans[number.page] ?? 0) & number.bit != 0
+    }
+
+    mutating func setOrphan(_ number: InodeNumber) {
+      orphans[number.page, default: 0] |= number.bit
+    }
+
+    mutating func clearOrphan(_ number: InodeNumber) {
+      guard let bits = orphans[number.page] else { return }
+      orphans[number.page] = bits == number.bit ? nil : bits & ~number.bit
+    }
 
     func lookups(_ number: InodeNumber) -> UInt64 {
       UInt64(pages[number.page]?[number.place] ?? 0) + (states[number]?.lookups ?? 0)
@@ -66,8 +81,11 @@ final class NodeTable: Sendable {
 
     /// Drops what need not be remembered.
     mutating func trim(_ number: InodeNumber) {
-      guard let state = states[number], state.isEmpty || !isUsed(number) else { return }
-      states[number] = nil
+      guard isUsed(number) else {
+        states[number] = nil
+        return clearOrphan(number)
+      }
+      if states[number]?.isEmpty == true { states[number] = nil }
     }
   }
 
@@ -97,7 +115,7 @@ final class NodeTable: Sendable {
   func forget(_ number: InodeNumber, count: UInt64) -> Bool {
     shard(number).withLock { shard in
       shard.removeLookups(number, count)
-      let isGone = shard.states[number]?.isOrphan == true && !shard.isUsed(number)
+      let isGone = shard.isOrphan(number) && !shard.isUsed(number)
       shard.trim(number)
       return isGone
     }
@@ -110,7 +128,7 @@ final class NodeTable: Sendable {
         shard.states[number] = nil
         return true
       }
-      shard.states[number, default: NodeState()].isOrphan = true
+      shard.setOrphan(number)
       return false
     }
   }
@@ -127,7 +145,11 @@ final class NodeTable: Sendable {
     var result: [InodeNumber] = []
     for shard in shards {
       shard.withLock { shard in
-        for (number, state) in shard.states where state.isOrphan { result.append(number) }
+        for (page, bits) in shard.orphans {
+          for place in 0..<16 where bits & 1 << place != 0 {
+            result.append(InodeNumber(page << 4 | UInt64(place)))
+          }
+        }
         shard = Shard()
       }
     }
@@ -153,4 +175,5 @@ final class NodeTable: Sendable {
 extension InodeNumber {
   fileprivate var page: UInt64 { rawValue >> 4 }
   fileprivate var place: Int { Int(rawValue & 15) }
+  fileprivate var bit: UInt16 { 1 << UInt16(place) }
 }

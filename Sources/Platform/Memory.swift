@@ -1,5 +1,8 @@
 internal import CLinux
 
+/// The bytes that were freed and not given back to the system, about; 0 where that is not known.
+package func freedMemory() -> Int { linux_malloc_slack() }
+
 /// Gives the system back what was freed and lies about. Takes a moment: for when nothing else is to be done.
 package func returnFreedMemory() { linux_malloc_trim() }
 

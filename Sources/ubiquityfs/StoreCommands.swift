@@ -15,8 +15,8 @@ struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Check that the backend holds every object, and upload again what it lost.",
       discussion: """
-        Without --read-data, the command compares the backend's lists of names and sizes with the log. With it, it \
-        downloads every object and checks every byte.
+        Without an option, the command compares the backend's lists of names and sizes with the log. With \
+        --read-data it downloads every object and checks every byte, with --sample those of a share of the objects.
 
         Content that the backend lost and that is local on this device is uploaded again. The rest is listed by \
         path; run the command on the device that has it. The exit status is 0 if all is well or repaired, else 1.
@@ -26,14 +26,13 @@ struct StoreCommand: ParsableCommand {
     @Flag(help: "Read and check every byte.") var readData = false
     @Option(
       help: ArgumentHelp(
-        "With --read-data: read this share of the objects, chosen at random.",
+        "Read and check every byte of this share of the objects, chosen at random.",
         valueName: "percent"))
     var sample: Double?
     @OptionGroup var options: GlobalOptions
 
     func validate() throws {
       guard let sample else { return }
-      guard readData else { throw ValidationError("--sample is for use with --read-data.") }
       guard sample > 0, sample <= 100 else {
         throw ValidationError("--sample takes a number of percent, more than 0 and at most 100.")
       }
@@ -45,7 +44,8 @@ struct StoreCommand: ParsableCommand {
       defer { bar.finish() }
       let answer = try options.connect().call(
         Methods.VerifyStore.self,
-        VerifyRequest(readsData: readData, sample: sample ?? 100, containers: containers)
+        VerifyRequest(
+          readsData: readData || sample != nil, sample: sample ?? 100, containers: containers)
       ) { name, line throws(ControlError) in bar.notified(name, line) }
       bar.finish()
       if options.json { try Terminal.printJSON(answer) } else { show(answer) }

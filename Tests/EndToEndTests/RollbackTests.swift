@@ -200,6 +200,37 @@ extension EndToEnd {
       }
     }
 
+    @Test("a budget evicts nothing while the store is set back")
+    func aBudgetWaits() async throws {
+      try await withAccount { account in
+        account.know("a")
+        try await account.script(
+          Self.helpers + """
+            printf 'space: {limit: 4MiB}\\n' > "$ROOT/a.yaml"; export UBIQUITYFS_CONFIG=$ROOT/a.yaml
+            on a account sign-in --device-name a
+            mkdir "$ROOT/mount-a"; on a mount "$CONTAINER" "$ROOT/mount-a"
+            put() { head -c 1048576 /dev/urandom > "source$1"; cp "source$1" "$A/$1"; }
+            put 0; synced a; save
+            put 1; put 2; synced a
+            set_back
+            put 3; put 4; put 5
+            over() { [ "$(on a status --json | ask 'answer["space"]["overshoot"]')" -gt 0 ]; }
+            is_noticed() { [ "$(on a status --json | ask 'answer["containers"][0]["store"]')" = rolledBack ]; }
+            until_true 60 over; until_true 60 is_noticed
+            for n in 0 1 2 3 4 5; do
+              same "$(attribute downloadingStatus "$A/$n")" current
+              cmp "source$n" "$A/$n"
+            done
+            over
+            on a store recover
+            on a sync --wait --timeout 60
+            fits() { not over; }
+            until_true 60 fits
+            for n in 0 1 2 3 4 5; do cmp "source$n" "$A/$n"; done
+            """, timeout: 240)
+      }
+    }
+
     @Test("store recover lists by path the files whose content no device has uploaded again")
     func missingFilesAreListed() async throws {
       try await withAccount { account in

@@ -48,8 +48,11 @@ extension EndToEnd {
           synced a b
           on a store verify --read-data
           on a store verify --json | tr -d ' \\n' | grep '"damaged":\\[\\],"missing":\\[\\]' >/dev/null
-          exits 2 on a store verify --sample 10
-          exits 2 on a store verify --read-data --sample 0
+          # A share alone means that its bytes are read.
+          on a store verify --sample 10
+          on a store verify --read-data --sample 10
+          exits 2 on a store verify --sample 0
+          exits 2 on a store verify --sample 101
           exits 3 on a store verify iCloud.org.example.none
           find "$CLOUD" -path '*/packs/*' -type f -delete
           # This device has only the names.
@@ -62,7 +65,7 @@ extension EndToEnd {
           grep -q 'Repaired: 3' repaired
           synced a b
           for n in 1 2 3; do cmp "$A/file $n" "$B/file $n"; done
-          on b store verify --read-data
+          on b store verify --sample 100
           # One bit of a pack that is there.
           pack=$(find "$CLOUD" -path '*/packs/*' -type f | head -1)
           chmod u+w "$pack"

@@ -39,6 +39,17 @@ import Testing
     #expect(table.becameOrphan(number))
   }
 
+  @Test("orphans of one page go one by one, each when it is forgotten")
+  func orphansOfAPage() {
+    let numbers = (16..<32).map { InodeNumber($0) }
+    for number in numbers { table.addLookup(number) }
+    for number in numbers { #expect(!table.becameOrphan(number)) }
+    #expect(!table.forget(InodeNumber(40), count: 1))
+    for number in numbers.reversed() { #expect(table.forget(number, count: 1)) }
+    #expect(table.count == 0)
+    #expect(table.removeAll() == [])
+  }
+
   @Test func aStateStaysWhileTheKernelKnowsTheInode() {
     let number = InodeNumber(5)
     let cached = CachedContent(generation: 1, isLocal: true)

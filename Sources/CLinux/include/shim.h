@@ -67,6 +67,10 @@ int linux_pin_thread(int processor);
 /// Has ext2/3/4 put the directories that are made in this one far from each other (chattr +T).
 int linux_spread_directories(const char *path);
 
+/// How many bytes of this process's memory are neither a file's nor in use by malloc's callers: freed and not
+/// given back, beside stacks and the like. 0 where that is not known.
+long linux_malloc_slack(void);
+
 /// `malloc_trim(3)`.
 void linux_malloc_trim(void);
 

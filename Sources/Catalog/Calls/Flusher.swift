@@ -25,8 +25,6 @@ final class Flusher: Sendable {
     /// The journal's sequence when a flush was last put off, and how often in a row.
     var sequence: UInt64 = 0
     var delays = 0
-    /// Something large was written since memory was last given back.
-    var holdsMemory = false
   }
 
   /// How long a change may be in memory alone, in milliseconds.
@@ -40,6 +38,10 @@ final class Flusher: Sendable {
   /// With more rows than this in memory, who needs them in the database has them written before it
   /// takes the engine's lock.
   static let largePart = 2048
+  /// Memory that was freed goes back to the system when so much of it lies about: in a quiet moment, and
+  /// in one that is not. It takes some milliseconds.
+  static let quietSlack = 8 << 20
+  static let busySlack = 32 << 20
   /// The write-ahead log is folded into the database when it has more pages than this; that takes the
   /// connection's lock for as long as the disk needs for them.
   static let longestLog = 8192
@@ -103,18 +105,6 @@ final class Flusher: Sendable {
     }
   }
 
-  func wrote(_ rows: Int) {
-    if rows > Self.largePart { due.withLock { $0.holdsMemory = true } }
-  }
-
-  /// Whether memory is to be given back, for once.
-  func releasesMemory() -> Bool {
-    due.withLock { due in
-      defer { due.holdsMemory = false }
-      return due.holdsMemory
-    }
-  }
-
   /// Waits for what is being done; nothing is after.
   func stop() {
     due.withLock { $0.isStopped = true }
@@ -123,6 +113,10 @@ final class Flusher: Sendable {
 }
 
 extension ContainerCatalog {
+  /// Has memory that was freed given back to the system in the next quiet moment, as after each flush. For who
+  /// used much of it without changing anything here.
+  package func giveBackMemory() { schedule(.flush) }
+
   func schedule(_ need: Flusher.Need) {
     flusher.schedule(need) { [weak self] need in self?.work(need) }
   }
@@ -180,14 +174,13 @@ extension ContainerCatalog {
     job.connection.locked { job.connection.setLargeCache(false) }
     // What only a quiet moment is for.
     if !isQuiet { schedule(.flush) }
-    guard isQuiet, flusher.releasesMemory() else { return }
-    job.connection.locked { job.connection.releasePages() }
+    guard freedMemory() > (isQuiet ? Flusher.quietSlack : Flusher.busySlack) else { return }
+    if isQuiet { job.connection.locked { job.connection.releasePages() } }
     returnFreedMemory()
   }
 
   private func write(_ flush: Flush, _ job: Job) throws {
     let rows = flush.inOrder()
-    flusher.wrote(rows.count)
     if rows.count > Flusher.largePart {
       job.connection.locked { job.connection.setLargeCache(true) }
     }

@@ -161,5 +161,6 @@ extension ContainerCatalog {
         engine.connection.setCache(isLarge ? SQLConnection.middleCache : SQLConnection.usualCache)
       }
     }
+    if !isLarge { giveBackMemory() }
   }
 }

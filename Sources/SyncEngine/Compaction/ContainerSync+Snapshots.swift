@@ -16,6 +16,7 @@ extension ContainerSync {
   func writeSnapshot(to remote: RemoteContainer) async throws(CycleFailure) {
     try await requireSoundStore(remote)
     let catalog = coordinator.catalog
+    defer { catalog.giveBackMemory() }
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
     let position = export.position
