@@ -78,4 +78,6 @@ private final class ForkedStore: ObjectStore {
   }
 
   func delete(_ key: String) async throws(StoreError) { try await place(of: key).delete(key) }
+
+  func news(prefix: String) -> AsyncStream<Void> { shared.news(prefix: prefix) }
 }
