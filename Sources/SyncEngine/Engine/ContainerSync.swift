@@ -332,11 +332,14 @@ package actor ContainerSync {
 
   package func status() -> SyncStatus {
     let catalog = coordinator.catalog
+    // It is known before a cycle fails of it.
+    let storeProblem = storeProblem
     return SyncStatus(
       pendingUploads: (try? catalog.dirtyCount()) ?? 0,
       pendingDownloads: fetcher.activeCount,
       conflicts: (try? catalog.conflictCount()) ?? 0,
-      errors: [lastError].compactMap(\.self) + transfers.errors()
+      errors: [storeProblem, lastError == storeProblem ? nil : lastError].compactMap(\.self)
+        + transfers.errors()
         + [transfers.quotaLine].compactMap(\.self) + pausedTurns(),
       transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number },
       openFiles: openFiles())
