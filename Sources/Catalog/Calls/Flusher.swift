@@ -113,9 +113,11 @@ final class Flusher: Sendable {
 }
 
 extension ContainerCatalog {
-  /// Has memory that was freed given back to the system in the next quiet moment, as after each flush. For who
-  /// used much of it without changing anything here.
-  package func giveBackMemory() { schedule(.flush) }
+  /// Gives back memory that was freed, as each flush does. For who used much of it without changing anything
+  /// here.
+  package func giveBackMemory() {
+    if freedMemory() > Flusher.quietSlack { returnFreedMemory() }
+  }
 
   func schedule(_ need: Flusher.Need) {
     flusher.schedule(need) { [weak self] need in self?.work(need) }
