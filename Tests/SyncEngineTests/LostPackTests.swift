@@ -1,6 +1,8 @@
 import Backend
 import Catalog
+import Coordination
 import Model
+import Platform
 import SyncEngine
 import Testing
 
@@ -72,6 +74,31 @@ import Testing
     }
   }
 
+  @Test("the loser of a conflict gives way though its presenter takes its time")
+  func slowPresenter() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try await makeFile(first, second)
+      _ = try await upload("loser", from: first, of: house)
+      _ = try await upload("winner", from: second, of: house)
+      let claims = first.coordinator.claims
+      let presenter = SlowPresenter(claims)
+      let party = claims.join(name: "an editor", process: 0, listener: presenter)
+      let file = try #require(try first.find(Self.path))
+      let place = try #require(try first.coordinator.claimed(file.number))
+      _ = claims.present(place.path, by: party)
+
+      try await first.sync.sync(timeout: .seconds(60))
+      #expect(presenter.questions.withLock(\.self) > 0)
+      claims.leave(party)
+      for device in [first, second] {
+        #expect(try await text(device) == "winner")
+        #expect(try await conflicts(device) == ["loser"])
+      }
+    }
+  }
+
   @Test(
     "a newer content that the store lost does not replace the older one that is local",
     arguments: [false, true])
@@ -103,6 +130,28 @@ import Testing
       }
     }
   }
+}
+
+/// Lets go of what it presents a moment after it was asked, as a program on a busy machine does.
+private final class SlowPresenter: PresenterListening {
+  private let claims: ClaimTable
+  let questions = Lock(0)
+
+  init(_ claims: ClaimTable) { self.claims = claims }
+
+  func asked(_ question: Question) {
+    questions.withLock { $0 += 1 }
+    let claims = claims
+    Task {
+      try? await Task.sleep(for: .milliseconds(100))
+      claims.answer(question)
+    }
+  }
+
+  func reacquired(_ presenter: PresenterID) {}
+  func passedOver(_ question: Question) {}
+  func withdrawn(_ question: Question) {}
+  func told(_ news: [PresenterNews]) {}
 }
 
 extension RestorableHousehold {

@@ -18,6 +18,7 @@ extension ContainerSync {
       reserved = []
       (deniedRoom, deniedFiles) = ([], [:])
       inventories = 0
+      defer { releaseClaims() }
       try resumeUploads()
       var pace = CyclePace()
       for _ in 0..<Self.roundLimit {
@@ -35,6 +36,7 @@ extension ContainerSync {
         let after = try local { () throws(Errno) in try coordinator.catalog.position() }
         let outcome: CyclePace.Round =
           hasMoved || after != before ? .moved : isRefused ? .refused : .overtaken
+        if !keepsClaims { releaseClaims() }
         switch pace.next(after: outcome) {
         case .goOn(let pause?): try? await Task.sleep(for: pause)
         case .goOn(nil): break
@@ -46,6 +48,12 @@ extension ContainerSync {
     } catch {
       throw error.asSyncFailure
     }
+  }
+
+  /// Others wait for what was given for a round.
+  private func releaseClaims() {
+    claims.release(givenClaims.filter { !askedAgain.contains($0) })
+    givenClaims = []
   }
 
   private enum Round {
@@ -107,10 +115,8 @@ extension ContainerSync {
   }
 
   private func round(_ remote: RemoteContainer) async throws(CycleFailure) -> Round {
-    // Others wait for them: they are for one round.
-    let given = claims.held
-    askedAgain = []
-    defer { claims.release(given.filter { !askedAgain.contains($0) }) }
+    givenClaims = claims.held
+    (askedAgain, keepsClaims) = ([], false)
     losses = try local { () throws(Errno) in try coordinator.catalog.losses() }
     _ = try collectUploads()
     try checkArrivals()
@@ -168,6 +174,8 @@ extension ContainerSync {
       if dropsCopies, inventories == 0 || !isListed {
         try await takeInventory(remote)
         inventories += 1
+        // Presenters that take their time would be asked again for each look.
+        keepsClaims = true
         return .again
       }
       if dropsUnannounced(plan) {

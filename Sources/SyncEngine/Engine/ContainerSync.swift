@@ -70,8 +70,12 @@ package actor ContainerSync {
   var writers: [ItemID: Model.DeviceID] = [:]
   /// Since when packages wait for their programs to pause, in monotonic nanoseconds.
   var packagesHeld: [ItemID: UInt64] = [:]
-  /// Claims that were given for this round and are wanted for a later one.
+  /// Claims that were given for this round.
+  var givenClaims: [ClaimAccess] = []
+  /// Those of them that are asked for anew, for a later one.
   var askedAgain: Set<ClaimAccess> = []
+  /// The round only looked at the store, and the next one of the cycle needs all of them.
+  var keepsClaims = false
   /// The catalog's, when the round began.
   var losses: UInt64 = 0
   /// When the first of them will have been quiet for long enough.
@@ -333,12 +337,12 @@ package actor ContainerSync {
   package func status() -> SyncStatus {
     let catalog = coordinator.catalog
     // It is known before a cycle fails of it.
-    let storeProblem = storeProblem
+    let problem = storeProblem
     return SyncStatus(
       pendingUploads: (try? catalog.dirtyCount()) ?? 0,
       pendingDownloads: fetcher.activeCount,
       conflicts: (try? catalog.conflictCount()) ?? 0,
-      errors: [storeProblem, lastError == storeProblem ? nil : lastError].compactMap(\.self)
+      errors: [problem, lastError == problem ? nil : lastError].compactMap(\.self)
         + transfers.errors()
         + [transfers.quotaLine].compactMap(\.self) + pausedTurns(),
       transfers: (transfers.running() + fetcher.running()).sorted { $0.number < $1.number },
