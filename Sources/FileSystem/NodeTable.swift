@@ -24,9 +24,9 @@ struct CachedContent: Equatable {
 
 /// The inodes in use, in shards so that requests on different ones do not meet.
 ///
-/// The kernel knows of every inode that was ever listed, so lookups are counted in little room: sixteen
-/// inodes that follow each other, as those made one after the other do, share a page. So do orphans: when
-/// another device removes very many, the kernel forgets them late.
+/// The kernel knows of every inode that was ever listed, so lookups are counted in little room:
+/// sixteen inodes that follow each other, as those made one after the other do, share a page.
+/// Orphans share one too: when another device removes very many files, the kernel forgets them late.
 ///
 /// A shard's lock is a leaf but for one thing: the lock of an `OpenContent` is never held above it,
 /// and nothing is called under it.
@@ -34,8 +34,8 @@ final class NodeTable: Sendable {
   private struct Shard {
     var pages: [UInt64: SIMD16<UInt32>] = [:]
     var states: [InodeNumber: NodeState] = [:]
-    /// The inodes of a page, a bit for each, whose last name is gone. They are in use, and go when nothing
-    /// uses them any more.
+    /// The inodes of a page whose last name is gone, a bit for each. They are in use, and go when
+    /// nothing uses them any more.
     var orphans: [UInt64: UInt16] = [:]
 
     func isOrphan(_ number: InodeNumber) -> Bool {

@@ -15,8 +15,9 @@ struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Check that the backend holds every object, and upload again what it lost.",
       discussion: """
-        Without an option, the command compares the backend's lists of names and sizes with the log. With \
-        --read-data it downloads every object and checks every byte, with --sample those of a share of the objects.
+        Without an option, the command compares the backend's lists of names and sizes with the \
+        log. With --read-data it downloads every object and checks every byte. With --sample it \
+        does that for a share of the objects.
 
         Content that the backend lost and that is local on this device is uploaded again. The rest is listed by \
         path; run the command on the device that has it. The exit status is 0 if all is well or repaired, else 1.

@@ -215,7 +215,8 @@ extension EndToEnd {
             set_back
             put 3; put 4; put 5
             over() { [ "$(on a status --json | ask 'answer["space"]["overshoot"]')" -gt 0 ]; }
-            is_noticed() { [ "$(on a status --json | ask 'answer["containers"][0]["store"]')" = rolledBack ]; }
+            store() { on a status --json | ask 'answer["containers"][0]["store"]'; }
+            is_noticed() { [ "$(store)" = rolledBack ]; }
             until_true 60 over; until_true 60 is_noticed
             for n in 0 1 2 3 4 5; do
               same "$(attribute downloadingStatus "$A/$n")" current

@@ -38,8 +38,8 @@ final class Flusher: Sendable {
   /// With more rows than this in memory, who needs them in the database has them written before it
   /// takes the engine's lock.
   static let largePart = 2048
-  /// Memory that was freed goes back to the system when so much of it lies about: in a quiet moment, and
-  /// in one that is not. It takes some milliseconds.
+  /// Freed memory goes back to the system when there is so much of it, in bytes: in a quiet moment,
+  /// and in one that is not. It takes some milliseconds.
   static let quietSlack = 8 << 20
   static let busySlack = 32 << 20
   /// The write-ahead log is folded into the database when it has more pages than this; that takes the
@@ -113,8 +113,8 @@ final class Flusher: Sendable {
 }
 
 extension ContainerCatalog {
-  /// Gives back memory that was freed, as each flush does. For who used much of it without changing anything
-  /// here.
+  /// Gives freed memory back to the system, as each flush does: for a caller that used much of it
+  /// without changing anything here.
   package func giveBackMemory() {
     if freedMemory() > Flusher.quietSlack { returnFreedMemory() }
   }

@@ -108,6 +108,12 @@ extension UploadQueue.State {
     runs[number]?.files.subtract(rest.flatMap(\.files).map(UploadIdentity.init))
   }
 
+  /// Nothing more is begun, by runs that have not ended either.
+  mutating func dropWaiting() {
+    waiting = []
+    for number in runs.keys { runs[number]?.rest = [] }
+  }
+
   // MARK: Whose turn it is
 
   /// Whether a further run may begin in the lane.

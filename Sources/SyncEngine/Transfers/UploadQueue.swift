@@ -150,7 +150,7 @@ final class UploadQueue: Sendable {
   /// Ends all uploads. What of them is in the backend stays there and is collected.
   func cancelAll() {
     let tasks = state.withLock { state in
-      state.waiting = []
+      state.dropWaiting()
       return state.runs.values.compactMap(\.task)
     }
     for task in tasks { task.cancel() }
@@ -160,7 +160,7 @@ final class UploadQueue: Sendable {
   /// them.
   func forgetAll() {
     let tasks = state.withLock { state in
-      state.waiting = []
+      state.dropWaiting()
       state.known = []
       state.results = Results()
       state.lastForgotten = state.nextNumber
@@ -173,7 +173,7 @@ final class UploadQueue: Sendable {
   func stop() async {
     let tasks = state.withLock { state in
       state.isStopped = true
-      state.waiting = []
+      state.dropWaiting()
       return state.runs.values.compactMap(\.task)
     }
     for task in tasks { task.cancel() }
