@@ -298,6 +298,10 @@ package final class RemoteContainer: Sendable {
     guard body.count <= RemoteLimits.segmentBody, stored.count <= RemoteLimits.segment else {
       throw .tooLarge("a change of \(body.count) bytes of metadata")
     }
+    // A segment that one device refuses to read stops all devices for good.
+    do throws(RecordError) { _ = try SegmentBody(decoding: body) } catch {
+      throw .malformed("\(error)")
+    }
     let name = ObjectName.segment(incarnation, sequence)
     guard try await putOnce(name, stored, readBack: RemoteLimits.segment) else { return nil }
     let committed = LogPosition(sequence: sequence, hash: Self.hash(stored))

@@ -30,6 +30,8 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   case file(Errno)
   /// The changes do not fit into one segment.
   case tooLarge(String)
+  /// The changes break a rule of the format. The reason says which.
+  case malformed(String)
   /// The caller's own lookup of known chunks failed.
   case lookup(String)
   case cancelled
@@ -59,6 +61,9 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
     case .changedWhileReading: "the file was changed while it was read"
     case .file(let code): "the file could not be read: \(code)"
     case .tooLarge(let what): "\(what) is too large"
+    case .malformed(let reason):
+      "the changes of this device break a rule of the log, so nothing was sent: \(reason); please "
+        + "report this defect"
     case .lookup(let text): text
     case .cancelled: "it was cancelled"
     }

@@ -44,6 +44,22 @@ import Testing
     #expect(try await fixture.head() == results[0])
   }
 
+  @Test("changes that a reader would refuse are not put into the log")
+  func malformedChanges() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    var changes = try Fixture.changes("a")
+    let version = ContentVersion(
+      id: .random(), parent: nil, device: Fixture.origin.device,
+      modified: Timestamp(nanoseconds: 1), size: 0, manifest: .empty)
+    changes.upserts[0].conflicts = [version, version]
+    let reason = "item \(changes.upserts[0].id): a version is there twice"
+    await #expect(throws: RemoteError.malformed(reason)) {
+      try await fixture.container.commit(changes, after: head, from: Fixture.origin)
+    }
+    #expect(try await fixture.head() == head)
+  }
+
   @Test func aLostAnswerIsFoundOut() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()

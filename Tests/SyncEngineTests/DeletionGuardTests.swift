@@ -23,12 +23,21 @@ import Testing
 
   private struct Asked: Error {}
 
+  private func verdict(
+    _ removals: [DeletionGuard.Removal], _ record: DeletionRecord, of items: Int, at minutes: Int64,
+    by guarding: DeletionGuard
+  ) -> DeletionGuard.Verdict {
+    var count = DeletionGuard.Count(after: record, items: items, now: time(minutes))
+    for removal in removals { count.add(removal) }
+    return guarding.verdict(on: count)
+  }
+
   /// The record after removals that may go.
   private func after(
     _ removals: [DeletionGuard.Removal], _ record: DeletionRecord = DeletionRecord(), of items: Int,
     at minutes: Int64 = 0, by guarding: DeletionGuard = DeletionGuard()
   ) throws -> DeletionRecord {
-    switch guarding.verdict(on: removals, after: record, items: items, now: time(minutes)) {
+    switch verdict(removals, record, of: items, at: minutes, by: guarding) {
     case .goOn(let record): return record
     case .hold: throw Asked()
     }
@@ -38,7 +47,7 @@ import Testing
     let guarding = DeletionGuard()
     let record = DeletionRecord()
     #expect(
-      guarding.verdict(on: removals(200), after: record, items: 302, now: time(0))
+      verdict(removals(200), record, of: 302, at: 0, by: guarding)
         == .hold(removed: 200, of: 302))
     _ = try after(removals(149), of: 300)
     #expect(throws: Asked.self) { try after(removals(150), of: 300) }

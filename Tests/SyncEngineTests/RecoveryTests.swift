@@ -109,6 +109,48 @@ import Testing
     }
   }
 
+  private func versions(_ device: EngineDevice, _ path: String) throws -> [FileVersion] {
+    try device.sync.versions(of: #require(try device.find(path)).number)
+  }
+
+  @Test("a package's conflict version that two devices know after a recovery is in the log once")
+  func aPackageConflictIsThereOnce() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      let root = "Documents/p.pages"
+      try first.makeDirectory(root)
+      for name in ["a", "b"] { try first.write("\(root)/\(name)", Array("one \(name)".utf8)) }
+      try await settle(first, second)
+      for name in ["a", "b"] { _ = try await second.read("\(root)/\(name)") }
+      try second.write("\(root)/a", Array("second a".utf8))
+      try first.write("\(root)/b", Array("first b".utf8))
+      try await second.sync.sync()
+      let earlier = try await house.copy()
+      try second.write("Documents/lost", [1])
+      try await second.sync.sync()
+      second.offline.set(offline: true)
+      // The later content is current; the other device's is kept as a conflict version.
+      try await first.sync.sync()
+      let kept = try versions(first, root).filter(\.isConflict).map(\.id)
+      #expect(kept.count == 1)
+      try await house.restore(earlier)
+      second.offline.set(offline: false)
+      for device in [first, second] {
+        await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      }
+      _ = try await second.sync.recoverStore()
+      try await settle(first, second)
+      let third = try house.device()
+      try await settle(first, second, third)
+      for device in [first, second, third] {
+        #expect(try await device.read("\(root)/a") == Array("one a".utf8))
+        #expect(try await device.read("\(root)/b") == Array("first b".utf8))
+        #expect(try versions(device, root).filter(\.isConflict).map(\.id) == kept)
+      }
+    }
+  }
+
   @Test("a device that was away for the recovery joins it and supplies what it has")
   func aDeviceThatWasAwayJoins() async throws {
     try await withRestorableStore { house in

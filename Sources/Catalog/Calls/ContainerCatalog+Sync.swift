@@ -51,6 +51,17 @@ extension ContainerCatalog {
   /// What is dirty here, or differs between remote and base; sorted.
   package func differing() throws(Errno) -> [ItemID] { try changeLazily { try $0.differing() } }
 
+  /// The same in the order of their identities, those after one.
+  package func differing(after item: ItemID?, limit: Int) throws(Errno) -> [ItemID] {
+    try changeLazily { engine in
+      try engine.database { db in
+        try engine.queries.differingAfter.all(db, item?.bytes ?? [], Int64(limit)) { row in
+          try row.identifier(0)
+        }
+      }
+    }
+  }
+
   /// The mark of the newest change here that the log does not have; nil when there is none.
   package func dirtyStamp(_ item: ItemID) throws(Errno) -> UInt64? {
     try optional { try $0.stamp(item) }

@@ -289,6 +289,11 @@ final class Queries {
   let deleteRemote = Query("DELETE FROM remote WHERE item = ?")
   let differing = Query(
     "SELECT item FROM dirty UNION SELECT item FROM remote WHERE same = 0 ORDER BY item")
+  let differingAfter = Query(
+    """
+    SELECT item FROM dirty WHERE item > ?1 \
+    UNION SELECT item FROM remote WHERE same = 0 AND item > ?1 ORDER BY item LIMIT ?2
+    """)
   let remoteChild = Query("SELECT item FROM remote_link WHERE parent = ? AND name = ?")
   let remoteChildren = Query("SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item")
   let anyRemoteChild = Query("SELECT 1 FROM remote_link WHERE parent = ? LIMIT 1")

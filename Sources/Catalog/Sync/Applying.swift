@@ -452,8 +452,8 @@ final class Applying {
     }
   }
 
-  /// The item is dirty exactly if the log lacks something local, or a conflict version that this
-  /// device keeps for it.
+  /// The item is dirty exactly if the log lacks something local, or a version that this device
+  /// keeps for it.
   private func setMark(_ item: ItemID) throws {
     let stamp = try engine.stamp(item)
     guard let local = try engine.local(item) else { return }
@@ -464,7 +464,9 @@ final class Applying {
     here.conflicts = []
     there?.content = nil
     there?.conflicts = []
-    if here == there, !local.isEdited, try engine.hasKeptConflicts(remote, of: item) {
+    if here == there, !local.isEdited, try !engine.keepsVersion(local.inode, beside: remote),
+      try engine.hasKeptConflicts(remote, of: item)
+    {
       if stamp != nil { try engine.clearStamp(item) }
     } else if stamp == nil {
       engine.setStamp(item)

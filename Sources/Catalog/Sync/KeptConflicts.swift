@@ -8,8 +8,13 @@ package import SystemPackage
 /// **Invariant: a row goes only with the fold of a record that has all of its versions**, by their
 /// identity or as the same bytes. While it exists and the log lacks one of them, the item is dirty.
 extension Engine {
-  /// To be called before the rows of the remote tree are replaced. `packs`: those that the store has.
-  func keepConflicts(_ packs: Set<PackID>) throws {
+  /// To be called before the rows of the remote tree are replaced. `packs`: those that the store
+  /// has.
+  ///
+  /// Returns the directories of which a version is lost. Its archive can't be supplied, but what it
+  /// was made of may be what the recovered log has.
+  func keepConflicts(_ packs: Set<PackID>) throws -> Set<ItemID> {
+    var lost: Set<ItemID> = []
     let conflicted = try database { db in
       try queries.conflicted.all(db) { try $0.identifier(0) as ItemID }
     }
@@ -22,6 +27,7 @@ extension Engine {
       kept.content = nil
       let known = Set(old.conflicts.map(\.id))
       kept.conflicts += (earlier[item] ?? []).filter { !known.contains($0.id) }
+      let all = kept.conflicts
       if let new = try decode(staged) {
         kept.conflicts = try kept.conflicts.compactMap { version in
           if try isStored(version, packs) { return new.lacks([version]).first }
@@ -33,6 +39,9 @@ extension Engine {
       } else {
         kept.conflicts = try kept.conflicts.filter { try isStored($0, packs) }
       }
+      if old.kind == .directory, try all.contains(where: { try !isStored($0, packs) }) {
+        lost.insert(item)
+      }
       guard !kept.conflicts.isEmpty else {
         try write { db in try queries.dropKeptConflicts.run(db, item) }
         continue
@@ -41,6 +50,7 @@ extension Engine {
       // Nothing else would tell that it differs.
       mark(inode)
     }
+    return lost
   }
 
   /// The recovered log may say of a chunk that it is elsewhere than this device knows, or not know
@@ -72,8 +82,9 @@ extension Engine {
 
   /// Whether nothing of the item is kept for the log: its mark may go.
   func isSupplied(_ item: ItemID) throws -> Bool {
-    guard try syncedInode(item) != nil else { return true }
-    return try hasKeptConflicts(remote(item), of: item)
+    guard let inode = try syncedInode(item) else { return true }
+    let remote = try remote(item)
+    return try !keepsVersion(inode, beside: remote) && hasKeptConflicts(remote, of: item)
   }
 
   func keptConflicts() throws -> [ItemID: [ContentVersion]] {

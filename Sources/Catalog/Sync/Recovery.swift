@@ -78,8 +78,8 @@ extension Engine {
         .apart
       }
     try keepOwnChunks(packs)
-    if log != .later { try keepConflicts(packs) }
-    let revived = try replaceRows(log)
+    let lost = log == .later ? [] : try keepConflicts(packs)
+    let revived = try replaceRows(log, disputed: try itemsBelow(lost))
     try replaceTree()
     try replaceRest()
     try settleSending(isRecovery: true)
@@ -117,9 +117,25 @@ extension Engine {
     }
   }
 
+  /// As the log had them before the recovery.
+  private func itemsBelow(_ directories: Set<ItemID>) throws -> Set<ItemID> {
+    var result: Set<ItemID> = []
+    var pending = Array(directories)
+    while let next = pending.popLast() {
+      let children = try database { db in
+        try queries.remoteChildren.all(db, next) { try $0.identifier(0) as ItemID }
+      }
+      for child in children where result.insert(child).inserted { pending.append(child) }
+    }
+    return result
+  }
+
+  /// `disputed`: items of packages that lost a conflict, in which they are newer than what the
+  /// recovered log has. They never agreed with it, so that the conflict is found again.
+  ///
   /// Returns the items that were removed and that nobody could bring back, and of which the content
   /// is local here: they are new.
-  private func replaceRows(_ log: RecoveredLog) throws -> Set<ItemID> {
+  private func replaceRows(_ log: RecoveredLog, disputed: Set<ItemID>) throws -> Set<ItemID> {
     var revived: Set<ItemID> = []
     let items = try database { db in
       try Query(
@@ -138,6 +154,7 @@ extension Engine {
       if inode != nil || new == nil {
         switch log {
         case .later: applied = try withoutLostContent(applied, new)
+        case .earlier where disputed.contains(item): if applied != new { applied = nil }
         case .earlier where try isAnotherLine(row.applied, new): applied = nil
         case .earlier:
           applied = row.applied == row.record ? new : try withContent(of: row.applied, in: new)
@@ -283,6 +300,14 @@ extension Engine {
           parent: row.bytes(5) == nil ? nil : try row.identifier(5))
       }
     }
+  }
+
+  /// Whether a placeholder is to be supplied as a version that the log does not have.
+  func keepsVersion(_ inode: Inode, beside remote: ItemRecord?) throws -> Bool {
+    guard inode.kind == .file, inode.content == .remote, let version = inode.version,
+      remote?.content?.id != version
+    else { return false }
+    return try keptVersion(of: inode.item)?.content.version == version
   }
 
   func dropKeptVersion(of item: ItemID) throws {

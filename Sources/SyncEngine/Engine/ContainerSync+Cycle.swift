@@ -123,7 +123,13 @@ extension ContainerSync {
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
     try await applyRemovals()
-    if try await sendRemovals(to: remote) { return .again }
+    var (paused, rest): (CycleFailure?, [ItemID]?) = (nil, nil)
+    defer { coordinator.catalog.endMarkWatch() }
+    switch try await sendRemovals(to: remote) {
+    case .moved: return .again
+    case .held(let failure, let others): (paused, rest) = (failure, others)
+    case .nothing: break
+    }
     switch try await sendDepartures(to: remote) {
     case .moved: return .again
     case .uploading: return .uploading
@@ -132,13 +138,17 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
-    let gathered = try local { () throws(Errno) in try gather() }
+    let only = rest
+    let gathered = try local { () throws(Errno) in try gather(only) }
+    // The plan of a part of the differences fits the trees only while no other is added.
+    if let paused, coordinator.catalog.newlyMarked()?.isEmpty != true { throw paused }
     var items = gathered.items
     let changes = gathered.changes
     let isWriting = items.values.contains { $0.local?.isBusy == true }
     try local { () throws(Errno) in try holdBeyondQuota(&items, changes) }
     packageWake = nil
     guard !items.isEmpty else {
+      if let paused { throw paused }
       // Their files are gone, or are in the log as they are.
       uploads.cancelAll()
       packagesHeld = [:]
@@ -186,6 +196,7 @@ extension ContainerSync {
       guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }
+    if let paused { throw paused }
     if !plan.upserts.isEmpty || !plan.removals.isEmpty || !plan.versions.isEmpty {
       let judged = try judgeDeletions(plan)
       try await sendArchives(of: &plan, to: remote)

@@ -42,21 +42,21 @@ extension ContainerSync {
   /// Throws `.held` if the user is to be asked. Nothing of the plan is committed then: the rest of it
   /// may stand on the removals, as a new file does that has the name of an old one.
   func judgeDeletions(_ plan: Plan) throws(CycleFailure) -> JudgedDeletions {
-    var record = try deletions()
-    let removals = try local { () throws(Errno) in try lost(plan) }
-    let items =
-      removals.isEmpty
-      ? 0 : try local { () throws(Errno) in try coordinator.catalog.loggedLeafCount() }
-    switch settings.deletions.verdict(on: removals, after: record, items: items, now: now) {
-    case .goOn(let after):
-      return JudgedDeletions(before: record, after: after)
-    case .hold(let removed, let items):
-      if !record.isHeld {
-        record.isHeld = true
-        try setDeletions(record)
-      }
-      throw .held(heldText(removed, of: items))
+    let record = try deletions()
+    switch settings.deletions.verdict(on: try count(plan)) {
+    case .goOn(let after): return JudgedDeletions(before: record, after: after)
+    case .hold(let removed, let items): throw try hold(removed: removed, of: items)
     }
+  }
+
+  /// The failure that asks the user, who is being asked from here on.
+  func hold(removed: Int, of items: Int) throws(CycleFailure) -> CycleFailure {
+    var record = try deletions()
+    if !record.isHeld {
+      record.isHeld = true
+      try setDeletions(record)
+    }
+    return .held(heldText(removed, of: items))
   }
 
   private func heldText(_ removed: Int, of items: Int) -> String {
@@ -70,30 +70,35 @@ extension ContainerSync {
   /// The message for the user if the next cycle will ask about the removals so far.
   package func heldDeletions() throws(SyncFailure) -> String? {
     do throws(CycleFailure) {
-      let catalog = coordinator.catalog
-      var plan = Plan()
-      for id in try local({ () throws(Errno) in try catalog.differing() }) {
-        let isRemoved = try local { () throws(Errno) in
-          guard try catalog.local(id) == nil, try catalog.remote(id) != nil else { return false }
-          return try catalog.base(id) != nil
-        }
-        guard isRemoved else { continue }
-        plan.removals.append(id)
-        plan.settled[id] = try local { () throws(Errno) in try catalog.dirtyStamp(id) }
-      }
-      let record = try deletions()
-      let removals = try local { () throws(Errno) in try lost(plan) }
-      let items = try local { () throws(Errno) in try catalog.loggedLeafCount() }
-      switch settings.deletions.verdict(on: removals, after: record, items: items, now: now) {
-      case .goOn: return nil
-      case .hold(let removed, let items): return heldText(removed, of: items)
-      }
+      guard case .hold(let removed, let items) = try judgeAll() else { return nil }
+      return heldText(removed, of: items)
     } catch {
       throw error.asSyncFailure
     }
   }
 
-  private func lost(_ plan: Plan) throws(Errno) -> [DeletionGuard.Removal] {
+  /// `items`: how many the log has, where that is known already.
+  private func count(_ plan: Plan, of items: Int? = nil) throws(CycleFailure)
+    -> DeletionGuard.Count
+  {
+    let removals = try local { () throws(Errno) in try lost(plan) }
+    var result = try emptyCount(of: removals.isEmpty ? 0 : items)
+    for removal in removals { result.add(removal) }
+    return result
+  }
+
+  func emptyCount(of items: Int? = nil) throws(CycleFailure) -> DeletionGuard.Count {
+    let record = try deletions()
+    let known: Int
+    if let items { known = items } else { known = try loggedItems() }
+    return DeletionGuard.Count(after: record, items: known, now: now)
+  }
+
+  private func loggedItems() throws(CycleFailure) -> Int {
+    try local { () throws(Errno) in try coordinator.catalog.loggedLeafCount() }
+  }
+
+  func lost(_ plan: Plan) throws(Errno) -> [DeletionGuard.Removal] {
     var items = LostItems(
       device: device, view: CatalogTrees(catalog: coordinator.catalog))
     var result: [DeletionGuard.Removal] = []
@@ -114,7 +119,6 @@ extension ContainerSync {
   /// it noted them, and they count all the same.
   func noteUnacknowledged(_ removals: [ItemID]) throws(CycleFailure) {
     guard !removals.isEmpty else { return }
-    let record = try deletions()
     let catalog = coordinator.catalog
     var plan = Plan()
     for id in removals {
@@ -127,54 +131,64 @@ extension ContainerSync {
       plan.removals.append(id)
       plan.settled[id] = try local { () throws(Errno) in try catalog.dirtyStamp(id) }
     }
-    let counted = try local { () throws(Errno) in try lost(plan) }
-    let items = try local { () throws(Errno) in try catalog.loggedLeafCount() }
-    let unasking = DeletionGuard(share: 1)
-    if !counted.isEmpty,
-      case .goOn(let after) = unasking.verdict(on: counted, after: record, items: items, now: now)
-    {
+    let counted = try count(plan)
+    if !counted.isEmpty, case .goOn(let after) = DeletionGuard(share: 1).verdict(on: counted) {
       try setDeletions(after)
     }
   }
 
-  /// How many items the log has, if all that is gone here now may go from it without asking and
-  /// nothing is to be brought back. Nil: the plan of all of it decides.
-  func itemsIfAllMayGo() throws(CycleFailure) -> Int? {
-    let record = try deletions()
-    guard record.restoring == 0 else { return nil }
+  /// Whether what is gone here now may go, all of it together.
+  private func judgeAll() throws(CycleFailure) -> DeletionGuard.Verdict {
     let catalog = coordinator.catalog
-    var plan = Plan()
+    var result = try emptyCount()
     let limit = 10_000
+    var last: ItemID?
     while true {
-      let last = plan.removals.last
+      let start = last
       let page = try local { () throws(Errno) in
-        try catalog.removedHere(after: last, limit: limit)
+        try catalog.removedHere(after: start, limit: limit)
       }
+      var plan = Plan()
       for (item, stamp) in page {
         plan.removals.append(item)
         plan.settled[item] = stamp
       }
-      if page.count < limit { break }
+      for removal in try local({ () throws(Errno) in try lost(plan) }) { result.add(removal) }
+      last = page.last?.item
+      guard page.count == limit else { return settings.deletions.verdict(on: result) }
     }
-    guard !plan.removals.isEmpty else { return nil }
-    let removals = try local { () throws(Errno) in try lost(plan) }
-    let items = try local { () throws(Errno) in try catalog.loggedLeafCount() }
-    guard
-      case .goOn = settings.deletions.verdict(
-        on: removals, after: record, items: items, now: now)
-    else { return nil }
-    return items
+  }
+
+  /// What a plan of all that is gone here now would say of it, as far as that is known without one.
+  enum JudgedRemovals {
+    /// The plan decides.
+    case open
+    /// `items`: how many the log has before they go.
+    case mayGo(items: Int)
+    case areHeld
+    /// The user wants them back.
+    case comeBack
+  }
+
+  func judgeRemovals() throws(CycleFailure) -> JudgedRemovals {
+    guard try deletions().restoring == 0 else { return .comeBack }
+    guard try local({ () throws(Errno) in try coordinator.catalog.hasRemovals() }) else {
+      return .open
+    }
+    switch try judgeAll() {
+    case .goOn:
+      return .mayGo(items: try loggedItems())
+    case .hold: return .areHeld
+    }
   }
 
   /// A batch of removals that were judged all together. Each is judged again with those before it:
   /// more may be removed here while the batches go. Nil: the user is to be asked.
   func judgeBatch(_ plan: Plan, of items: Int) throws(CycleFailure) -> JudgedDeletions? {
     let record = try deletions()
-    let removals = try local { () throws(Errno) in try lost(plan) }
-    guard
-      case .goOn(let after) = settings.deletions.verdict(
-        on: removals, after: record, items: items, now: now)
-    else { return nil }
+    guard case .goOn(let after) = settings.deletions.verdict(on: try count(plan, of: items)) else {
+      return nil
+    }
     return JudgedDeletions(before: record, after: after)
   }
 
@@ -220,19 +234,61 @@ extension ContainerSync {
       try setDeletions(record)
       return false
     }
+    _ = try bringBack(items.map { ($0, plan.settled[$0] ?? 0) })
+    return true
+  }
+
+  /// The same for very many, page by page, with what is in packages left to the plan. True: some of
+  /// them come back, so look again.
+  func bringBackRemoved() throws(CycleFailure) -> Bool {
+    let record = try deletions()
+    let catalog = coordinator.catalog
+    let limit = settings.manyItems.departurePart
+    var hasMoved = false
+    var last: ItemID?
+    while true {
+      guard !Task.isCancelled else { throw .cancelled }
+      let start = last
+      let page = try local { () throws(Errno) in
+        try catalog.removedHere(after: start, limit: limit)
+      }
+      let items = try local { () throws(Errno) in
+        var finder = PackageFinder(
+          view: CatalogTrees(catalog: catalog), types: coordinator.packages, items: [:])
+        var items: [(item: ItemID, stamp: UInt64)] = []
+        for entry in page where entry.stamp <= record.restoring {
+          guard let remote = try catalog.remote(entry.item),
+            LostItems<CatalogTrees>.isThere(remote, for: device),
+            try finder.roots(of: remote, .remote).isEmpty
+          else { continue }
+          items.append(entry)
+        }
+        return items
+      }
+      if !items.isEmpty {
+        hasMoved = true
+        guard try bringBack(items) else { return true }
+      }
+      last = page.last?.item
+      guard page.count == limit else { return hasMoved }
+    }
+  }
+
+  /// False: one of them changed meanwhile.
+  private func bringBack(_ items: [(item: ItemID, stamp: UInt64)]) throws(CycleFailure) -> Bool {
     var rest = items[...]
     while !rest.isEmpty {
       let part = rest.prefix(Self.batch)
       rest = rest.dropFirst(part.count)
       // One that was put back meanwhile has another mark, and is left as it is.
       let marks = Dictionary(
-        uniqueKeysWithValues: part.map { ($0, plan.settled[$0].flatMap { $0 == 0 ? nil : $0 }) })
+        uniqueKeysWithValues: part.map { ($0.item, $0.stamp == 0 ? nil : $0.stamp) })
       do throws(ApplyFailure) {
         _ = try coordinator.catalog.apply(
-          part.map { .forgetBase($0) }, given: marks, isOpen: { _ in false },
+          part.map { .forgetBase($0.item) }, given: marks, isOpen: { _ in false },
           isOpenForWriting: { _ in false })
       } catch .changed {
-        return true
+        return false
       } catch {
         throw .local("what was removed cannot be brought back: \(error)")
       }

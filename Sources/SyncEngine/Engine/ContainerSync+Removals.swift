@@ -38,17 +38,31 @@ extension ContainerSync {
     }
   }
 
-  /// Sends what was removed here, unless the user is to be asked first. True: some of it went, so
-  /// look again.
-  func sendRemovals(to remote: RemoteContainer) async throws(CycleFailure) -> Bool {
+  enum Removals {
+    case nothing
+    /// Some of it went or comes back, so look again.
+    case moved
+    /// The user is asked. `rest`: what else differs; it is planned without them, and none of it goes
+    /// to the log. A mark watch shows whether anything was changed here since.
+    case held(CycleFailure, rest: [ItemID])
+  }
+
+  /// Sends what was removed here, unless the user is to be asked first.
+  func sendRemovals(to remote: RemoteContainer) async throws(CycleFailure) -> Removals {
     let catalog = coordinator.catalog
     let limit = settings.manyItems.departurePart
     guard !coordinator.claims.concerns(coordinator.container),
       try local({ () throws(Errno) in
         try catalog.isDirtyInMore(than: settings.manyItems.departures)
-      }),
-      let items = try itemsIfAllMayGo()
-    else { return false }
+      })
+    else { return .nothing }
+    let items: Int
+    switch try judgeRemovals() {
+    case .open: return .nothing
+    case .comeBack: return try bringBackRemoved() ? .moved : .nothing
+    case .areHeld: return try await holdRemovals()
+    case .mayGo(let count): items = count
+    }
     var hasMoved = false
     var last: ItemID?
     while !coordinator.claims.concerns(coordinator.container) {
@@ -61,10 +75,10 @@ extension ContainerSync {
       if let plan = try local({ () throws(Errno) in try removalPlan(page.map(\.item)) }),
         !plan.removals.isEmpty
       {
-        // The plan of all that is left asks.
-        guard let judged = try judgeBatch(plan, of: items) else { return hasMoved }
+        // All that is left is judged together, and asks.
+        guard let judged = try judgeBatch(plan, of: items) else { return .moved }
         let parents = try local { () throws(Errno) in try directories(of: plan) }
-        guard try await commit(plan, to: remote, after: position) else { return true }
+        guard try await commit(plan, to: remote, after: position) else { return .moved }
         try noteDeletions(judged)
         emptied.formUnion(parents)
         hasMoved = true
@@ -73,7 +87,35 @@ extension ContainerSync {
       guard page.count == limit else { break }
       await Task.yield()
     }
-    return hasMoved
+    return hasMoved ? .moved : .nothing
+  }
+
+  /// What there is besides removals that the user is asked about. `.nothing`: a plan of all of it
+  /// decides, since it may keep some.
+  private func holdRemovals() async throws(CycleFailure) -> Removals {
+    let limit = settings.manyItems.departurePart
+    var rest: [ItemID] = []
+    var count = try emptyCount()
+    var last: ItemID?
+    coordinator.catalog.beginMarkWatch()
+    while true {
+      guard !Task.isCancelled else { throw .cancelled }
+      let start = last
+      let page = try local { () throws(Errno) in
+        try coordinator.catalog.differing(after: start, limit: limit)
+      }
+      let plan = try local { () throws(Errno) in try removalPlan(page) } ?? Plan()
+      let held = Set(plan.removals)
+      rest += page.filter { !held.contains($0) }
+      for removal in try local({ () throws(Errno) in try lost(plan) }) { count.add(removal) }
+      last = page.last
+      guard page.count == limit else { break }
+      await Task.yield()
+    }
+    guard case .hold(let removed, let items) = settings.deletions.verdict(on: count) else {
+      return .nothing
+    }
+    return .held(try hold(removed: removed, of: items), rest: rest)
   }
 
   /// Those that the removed items are in. They count for nothing when they go, as before they were
@@ -117,7 +159,8 @@ extension ContainerSync {
         guard try !looks.isReplacedElsewhere(link) else { return false }
       }
     case (nil, let remote?):
-      guard remote == record, try looks.lost.lost(id) != nil else { return false }
+      guard remote == record, try looks.lost.lost(id) != nil, try looks.areFree(record.links)
+      else { return false }
     default: return false
     }
     guard try looks.finder.roots(of: record, .local).isEmpty else { return false }
@@ -139,6 +182,14 @@ private struct RemovalLooks {
     view = CatalogTrees(catalog: sync.coordinator.catalog)
     finder = PackageFinder(view: view, types: sync.coordinator.packages, items: items)
     lost = LostItems(device: sync.device, view: view)
+  }
+
+  /// Whether nothing here took the names: else a plan without the removal would give it another.
+  func areFree(_ links: [Link]) throws(Errno) -> Bool {
+    for link in links where try view.localChild(of: link.parent, named: link.name) != nil {
+      return false
+    }
+    return true
   }
 
   /// Whether something in the log takes the name, or that of a directory around it: so a tree comes

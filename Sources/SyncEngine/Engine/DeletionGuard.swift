@@ -44,24 +44,49 @@ package struct DeletionGuard: Sendable, Hashable {
     case hold(removed: Int, of: Int)
   }
 
-  /// `items`: how many the log has before these go.
-  package func verdict(
-    on removals: [Removal], after record: DeletionRecord, items: Int, now: Timestamp
-  ) -> Verdict {
-    let asked = removals.filter { !record.hasConfirmed($0.stamp, at: now) }
-    var window =
-      record.window(at: now) ?? DeletionRecord.Window(began: now, items: items, removed: 0)
-    window.removed += asked.count { $0.created <= window.began }
-    let most = max(window.items, items)
-    if isMass(window.removed, of: most), !asked.isEmpty {
-      return .hold(removed: window.removed, of: most)
-    }
-    if isMass(asked.count, of: items) { return .hold(removed: asked.count, of: items) }
+  /// Removals, counted one at a time: there may be very many.
+  package struct Count: Sendable {
+    private let record: DeletionRecord
+    private let now: Timestamp
+    /// How many the log has before these go.
+    fileprivate let items: Int
+    fileprivate var window: DeletionRecord.Window
+    /// Those that the user has not confirmed.
+    fileprivate var asked = 0
+    package private(set) var isEmpty = true
 
-    var result = record
-    result.isHeld = false
-    result.window = window.removed > 0 ? window : nil
-    return .goOn(result)
+    package init(after record: DeletionRecord, items: Int, now: Timestamp) {
+      self.record = record
+      self.items = items
+      self.now = now
+      window = record.window(at: now) ?? DeletionRecord.Window(began: now, items: items, removed: 0)
+    }
+
+    package mutating func add(_ removal: Removal) {
+      isEmpty = false
+      guard !record.hasConfirmed(removal.stamp, at: now) else { return }
+      asked += 1
+      if removal.created <= window.began { window.removed += 1 }
+    }
+
+    /// What is to be remembered once they are in the log.
+    fileprivate var result: DeletionRecord {
+      var result = record
+      result.isHeld = false
+      result.window = window.removed > 0 ? window : nil
+      return result
+    }
+  }
+
+  package func verdict(on count: Count) -> Verdict {
+    let most = max(count.window.items, count.items)
+    if isMass(count.window.removed, of: most), count.asked > 0 {
+      return .hold(removed: count.window.removed, of: most)
+    }
+    if isMass(count.asked, of: count.items) {
+      return .hold(removed: count.asked, of: count.items)
+    }
+    return .goOn(count.result)
   }
 
   private func isMass(_ removed: Int, of items: Int) -> Bool {

@@ -68,10 +68,12 @@ extension ContainerSync {
         }
       }
       let manifest = Manifest(chunks: chunks)
-      plan.upserts[index].conflicts.append(
+      // A recovery may have brought it back into the record already.
+      plan.upserts[index].supply([
         ContentVersion(
           id: tree.id, parent: nil, device: tree.device, modified: tree.modified,
-          size: manifest.size, manifest: manifest))
+          size: manifest.size, manifest: manifest)
+      ])
     }
     unannounced += try await remotely { () throws(RemoteError) in try await uploader.finish() }
     FaultPoint.reach("sync.archived")
