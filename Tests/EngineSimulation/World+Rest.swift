@@ -423,6 +423,8 @@ extension World {
 struct ItemHistory {
   let restored: Set<ItemID>
   private var contents: [ItemID: Set<Manifest>] = [:]
+  private var versions: [ItemID: Set<VersionID>] = [:]
+  private var latest: [ItemID: Set<Manifest>] = [:]
   private var removed: Set<ItemID> = []
 
   init(restored: Set<ItemID>) { self.restored = restored }
@@ -436,18 +438,28 @@ struct ItemHistory {
       if removed.remove(record.id) != nil, record.kind != .directory,
         !restored.contains(record.id)
       {
-        let isEdit =
-          record.content != nil
-          && (manifest.map { !contents[record.id, default: []].contains($0) } ?? true)
-        if !isEdit {
+        if !isEdit(record) {
           let what = manifest.map(Ledger.name(of:)) ?? "nothing"
           problems.append("\(record.id) was removed and came back without a reason, with \(what)")
         }
       }
       if let manifest { contents[record.id, default: []].insert(manifest) }
+      let all = record.conflicts + [record.content].compactMap(\.self)
+      versions[record.id, default: []].formUnion(all.map(\.id))
+      latest[record.id] = Set(all.compactMap(\.manifest))
     }
     removed.formUnion(changes.removals)
     return problems
+  }
+
+  /// A file may be written back to what it held long ago, as one is that a crash left truncated:
+  /// that is an edit unless it held the same when it was removed.
+  private func isEdit(_ record: ItemRecord) -> Bool {
+    guard let content = record.content else { return false }
+    guard let manifest = content.manifest, contents[record.id, default: []].contains(manifest)
+    else { return true }
+    return !versions[record.id, default: []].contains(content.id)
+      && !latest[record.id, default: []].contains(manifest)
   }
 }
 

@@ -109,6 +109,44 @@ import Testing
     }
   }
 
+  @Test("a placeholder whose content only this device knows is supplied after a failed put")
+  func aPlaceholderIsSupplied() async throws {
+    try await withRestorableStore { house in
+      let (writer, other) = (try house.device(), try house.device())
+      let store = OneRefusedSegment(house.store)
+      let reader = try house.device(through: store)
+      try writer.write("Documents/a", [1])
+      try await settle(writer, other, reader)
+      other.offline.set(offline: true)
+      var earlier = try await house.copy()
+      try writer.write("Documents/a", [2, 2])
+      try await writer.sync.sync()
+      try await reader.sync.sync()
+      #expect(try reader.find("Documents/a")?.content == .remote)
+      writer.offline.set(offline: true)
+      // The log is set back, the packs are not.
+      for (key, bytes) in try await house.copy() where StoreKey.isPack(key) { earlier[key] = bytes }
+      try await house.restore(earlier)
+      other.offline.set(offline: false)
+      try other.rename("Documents/a", "Documents/b")
+      try await other.sync.sync()
+      try await house.restore(earlier)
+      for device in [other, reader] {
+        await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+      }
+      _ = try await other.sync.recoverStore()
+      try await other.sync.sync()
+      // The reader has the new name by then, and the log does not have its content yet.
+      store.refuses.withLock { $0 = true }
+      try? await reader.sync.sync(timeout: .seconds(60))
+      #expect(!store.refuses.withLock { $0 })
+      try await settle(reader, other)
+      for device in [reader, other] {
+        #expect(try await device.read("Documents/b") == [2, 2])
+      }
+    }
+  }
+
   private func versions(_ device: EngineDevice, _ path: String) throws -> [FileVersion] {
     try device.sync.versions(of: #require(try device.find(path)).number)
   }
@@ -391,5 +429,24 @@ private final class SlowAnswers: PassingStore {
       try? await Task.sleep(for: .milliseconds(5))
     }
     return answer
+  }
+}
+
+/// A store that does not take one segment.
+private final class OneRefusedSegment: PassingStore {
+  let store: any ObjectStore
+  let refuses = Lock(false)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if call.kind == .put, call.key.contains("/log/"), refuses.withLock(\.self) {
+      refuses.withLock { $0 = false }
+      throw .unreachable("the segment is refused")
+    }
+    return try await body(store)
   }
 }

@@ -42,8 +42,8 @@ extension ContainerSync {
     case nothing
     /// Some of it went or comes back, so look again.
     case moved
-    /// The user is asked. `rest`: what else differs; it is planned without them, and none of it goes
-    /// to the log. A mark watch shows whether anything was changed here since.
+    /// The user is asked. `rest`: what else differs. It is planned without them, and none of it
+    /// goes to the log. A mark watch shows whether anything was changed here since.
     case held(CycleFailure, rest: [ItemID])
   }
 
