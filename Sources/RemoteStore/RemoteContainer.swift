@@ -298,7 +298,7 @@ package final class RemoteContainer: Sendable {
     guard body.count <= RemoteLimits.segmentBody, stored.count <= RemoteLimits.segment else {
       throw .tooLarge("a change of \(body.count) bytes of metadata")
     }
-    // A segment that one device refuses to read stops all devices for good.
+    // All devices refuse a malformed segment, and no segment can follow it.
     do throws(RecordError) { _ = try SegmentBody(decoding: body) } catch {
       throw .malformed("\(error)")
     }

@@ -424,6 +424,7 @@ struct ItemHistory {
   let restored: Set<ItemID>
   private var contents: [ItemID: Set<Manifest>] = [:]
   private var versions: [ItemID: Set<VersionID>] = [:]
+  /// The contents of the newest record.
   private var latest: [ItemID: Set<Manifest>] = [:]
   private var removed: Set<ItemID> = []
 
@@ -452,8 +453,8 @@ struct ItemHistory {
     return problems
   }
 
-  /// A file may be written back to what it held long ago, as one is that a crash left truncated:
-  /// that is an edit unless it held the same when it was removed.
+  /// An edit may give a file an earlier content again, as a crash leaves a file truncated. It is
+  /// an edit unless the file had that content when it was removed.
   private func isEdit(_ record: ItemRecord) -> Bool {
     guard let content = record.content else { return false }
     guard let manifest = content.manifest, contents[record.id, default: []].contains(manifest)

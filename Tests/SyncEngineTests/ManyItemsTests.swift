@@ -9,13 +9,9 @@ import Testing
 /// Very many items at once, with the numbers from which on that is so made small.
 @Suite(.serialized) struct ManyItemsTests {
   private func withDevices(
-    _ body: (EngineDevice, EngineDevice) async throws -> Void
+    asksFrom least: Int = 100, _ body: (EngineDevice, EngineDevice) async throws -> Void
   ) async throws {
-    var settings = SyncSettings(packageQuiet: .zero)
-    settings.manyItems.arrivals = 3
-    settings.manyItems.arrivalPart = 5
-    settings.manyItems.departures = 3
-    settings.manyItems.departurePart = 5
+    let settings = Self.settings(asksFrom: least)
     let store = MemoryStore()
     let secret = AccountSecret.generate()
     let first = try EngineDevice(store: store, secret: secret, settings: settings)
@@ -25,6 +21,16 @@ import Testing
     await first.end()
     await second.end()
     try result.get()
+  }
+
+  private static func settings(asksFrom least: Int) -> SyncSettings {
+    var settings = SyncSettings(
+      packageQuiet: .zero, deletions: DeletionGuard(share: 0.5, least: least))
+    settings.manyItems.arrivals = 3
+    settings.manyItems.arrivalPart = 5
+    settings.manyItems.departures = 3
+    settings.manyItems.departurePart = 5
+    return settings
   }
 
   private func problems(_ device: EngineDevice) throws -> [Problem] {
@@ -90,107 +96,87 @@ import Testing
 
   @Test("very many removals wait for the user as a whole")
   func removalsInBatchesAreAskedFor() async throws {
-    var settings = SyncSettings(deletions: DeletionGuard(share: 0.5, least: 10))
-    settings.manyItems.arrivals = 3
-    settings.manyItems.arrivalPart = 5
-    settings.manyItems.departures = 3
-    settings.manyItems.departurePart = 5
-    let store = MemoryStore()
-    let secret = AccountSecret.generate()
-    let first = try EngineDevice(store: store, secret: secret, settings: settings)
-    let second = try EngineDevice(store: store, secret: secret, settings: settings)
-    try first.makeDirectory("Documents/a")
-    for number in 0..<60 { try first.write("Documents/a/\(number)", [UInt8(number)]) }
-    try await settle(first, second)
-    for number in 0..<20 { try first.remove("Documents/a/\(number)") }
-    try await settle(first, second)
-    #expect(try second.find("Documents/a/19") == nil)
-    // Together with those before they are more than half: nothing of it goes before it is
-    // confirmed.
-    let before = try first.catalog.position()
-    for number in 20..<40 { try first.remove("Documents/a/\(number)") }
-    for _ in 0..<2 {
-      await #expect {
-        try await first.sync.sync(timeout: .seconds(20))
-      } throws: { error in
-        if case SyncFailure.held = error { true } else { false }
+    try await withDevices(asksFrom: 10) { first, second in
+      try first.makeDirectory("Documents/a")
+      for number in 0..<60 { try first.write("Documents/a/\(number)", [UInt8(number)]) }
+      try await settle(first, second)
+      for number in 0..<20 { try first.remove("Documents/a/\(number)") }
+      try await settle(first, second)
+      #expect(try second.find("Documents/a/19") == nil)
+      // Together with those before they are more than half: nothing of it goes before it is
+      // confirmed.
+      let before = try first.catalog.position()
+      for number in 20..<40 { try first.remove("Documents/a/\(number)") }
+      for _ in 0..<2 {
+        await #expect {
+          try await first.sync.sync(timeout: .seconds(20))
+        } throws: { error in
+          if case SyncFailure.held = error { true } else { false }
+        }
       }
+      #expect(try first.catalog.position() == before)
+      try await first.sync.confirmDeletions()
+      try await settle(first, second)
+      #expect(try second.find("Documents/a/39") == nil && second.find("Documents/a/40") != nil)
     }
-    #expect(try first.catalog.position() == before)
-    try await first.sync.confirmDeletions()
-    try await settle(first, second)
-    #expect(try second.find("Documents/a/39") == nil && second.find("Documents/a/40") != nil)
-    await first.end()
-    await second.end()
   }
 
-  @Test("news of others arrive while very many removals wait for the user, who takes them back")
+  @Test("remote changes arrive while very many removals are held, and the user restores them")
   func removalsInBatchesComeBack() async throws {
-    var settings = SyncSettings(deletions: DeletionGuard(share: 0.5, least: 10))
-    settings.manyItems.arrivals = 3
-    settings.manyItems.arrivalPart = 5
-    settings.manyItems.departures = 3
-    settings.manyItems.departurePart = 5
-    let store = MemoryStore()
-    let secret = AccountSecret.generate()
-    let first = try EngineDevice(store: store, secret: secret, settings: settings)
-    let second = try EngineDevice(store: store, secret: secret, settings: settings)
-    for directory in 0..<6 {
-      try first.makeDirectory("Documents/\(directory)")
-      for file in 0..<8 {
-        try first.write("Documents/\(directory)/\(file)", Array("\(directory) \(file)".utf8))
+    try await withDevices(asksFrom: 10) { first, second in
+      for directory in 0..<6 {
+        try first.makeDirectory("Documents/\(directory)")
+        for file in 0..<8 {
+          try first.write("Documents/\(directory)/\(file)", Array("\(directory) \(file)".utf8))
+        }
       }
-    }
-    try first.makeDirectory("Documents/0/p.pages")
-    try first.write("Documents/0/p.pages/part", [7])
-    try await settle(first, second)
-    let listing = try first.listing()
-    try first.remove("Documents/0/p.pages/part")
-    try first.remove("Documents/0/p.pages", directory: true)
-    for directory in 0..<5 {
-      for file in 0..<8 { try first.remove("Documents/\(directory)/\(file)") }
-      if directory != 1 { try first.remove("Documents/\(directory)", directory: true) }
-    }
-    // A directory takes the name of a file that waits: it keeps that name.
-    try first.makeDirectory("Documents/1/1")
-    try second.write("Documents/5/3", Array("changed".utf8))
-    try second.write("Documents/2/3", Array("changed".utf8))
-    try second.write("Documents/news", Array("new".utf8))
-    try await second.sync.sync()
-    let before = try second.catalog.position()
-    for _ in 0..<2 {
-      await #expect {
-        try await first.sync.sync(timeout: .seconds(20))
-      } throws: { error in
-        if case SyncFailure.held = error { true } else { false }
+      try first.makeDirectory("Documents/0/p.pages")
+      try first.write("Documents/0/p.pages/part", [7])
+      try await settle(first, second)
+      let listing = try first.listing()
+      try first.remove("Documents/0/p.pages/part")
+      try first.remove("Documents/0/p.pages", directory: true)
+      for directory in 0..<5 {
+        for file in 0..<8 { try first.remove("Documents/\(directory)/\(file)") }
+        if directory != 1 { try first.remove("Documents/\(directory)", directory: true) }
       }
-      #expect(try await first.sync.heldDeletions() != nil)
-      #expect(try await first.read("Documents/5/3") == Array("changed".utf8))
-      #expect(try await first.read("Documents/2/3") == Array("changed".utf8))
-      #expect(try await first.read("Documents/news") == Array("new".utf8))
-      #expect(try first.find("Documents/2/4") == nil && first.find("Documents/0") == nil)
-      #expect(try first.find("Documents/1/1")?.kind == .directory)
+      // A directory keeps its name, which a held removal has in the log.
+      try first.makeDirectory("Documents/1/1")
+      try second.write("Documents/5/3", Array("changed".utf8))
+      try second.write("Documents/2/3", Array("changed".utf8))
+      try second.write("Documents/news", Array("new".utf8))
+      try await second.sync.sync()
+      let before = try second.catalog.position()
+      for _ in 0..<2 {
+        await #expect {
+          try await first.sync.sync(timeout: .seconds(20))
+        } throws: { error in
+          if case SyncFailure.held = error { true } else { false }
+        }
+        #expect(try await first.sync.heldDeletions() != nil)
+        #expect(try await first.read("Documents/5/3") == Array("changed".utf8))
+        #expect(try await first.read("Documents/2/3") == Array("changed".utf8))
+        #expect(try await first.read("Documents/news") == Array("new".utf8))
+        #expect(try first.find("Documents/2/4") == nil && first.find("Documents/0") == nil)
+        #expect(try first.find("Documents/1/1")?.kind == .directory)
+      }
+      #expect(try first.catalog.position() == before)
+      try first.remove("Documents/1/1", directory: true)
+      try await first.sync.restoreDeletions()
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try device.listing().count == listing.count + 1)
+        #expect(try await device.read("Documents/4/7") == Array("4 7".utf8))
+        #expect(try await device.read("Documents/0/p.pages/part") == [7])
+        #expect(try problems(device).isEmpty)
+      }
+      #expect(try first.listing() == second.listing())
     }
-    #expect(try first.catalog.position() == before)
-    try first.remove("Documents/1/1", directory: true)
-    try await first.sync.restoreDeletions()
-    try await settle(first, second)
-    for device in [first, second] {
-      #expect(try device.listing().count == listing.count + 1)
-      #expect(try await device.read("Documents/4/7") == Array("4 7".utf8))
-      #expect(try await device.read("Documents/0/p.pages/part") == [7])
-      #expect(try problems(device).isEmpty)
-    }
-    #expect(try first.listing() == second.listing())
-    await first.end()
-    await second.end()
   }
 
   @Test("files removed during a bulk removal are confirmed with it")
   func removalsDuringTheBatchesAreAskedFor() async throws {
-    var settings = SyncSettings(deletions: DeletionGuard(share: 0.5, least: 10))
-    settings.manyItems.departures = 3
-    settings.manyItems.departurePart = 5
+    let settings = Self.settings(asksFrom: 10)
     let store = TellingStore(MemoryStore())
     let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
     try device.makeDirectory("Documents/a")

@@ -109,8 +109,15 @@ import Testing
     }
   }
 
-  @Test("a placeholder whose content only this device knows is supplied after a failed put")
-  func aPlaceholderIsSupplied() async throws {
+  /// A store whose log lacks the newest content of `Documents/a` after a recovery. The writer, which
+  /// is offline, has it locally, and the reader as a placeholder. The store has its packs.
+  /// `change`: of the device that recovers the store.
+  private func withUnlistedContent(
+    _ change: (EngineDevice) throws -> Void,
+    _ body: (
+      _ writer: EngineDevice, _ other: EngineDevice, _ reader: EngineDevice, OneRefusedSegment
+    ) async throws -> Void
+  ) async throws {
     try await withRestorableStore { house in
       let (writer, other) = (try house.device(), try house.device())
       let store = OneRefusedSegment(house.store)
@@ -128,7 +135,7 @@ import Testing
       for (key, bytes) in try await house.copy() where StoreKey.isPack(key) { earlier[key] = bytes }
       try await house.restore(earlier)
       other.offline.set(offline: false)
-      try other.rename("Documents/a", "Documents/b")
+      try change(other)
       try await other.sync.sync()
       try await house.restore(earlier)
       for device in [other, reader] {
@@ -136,7 +143,15 @@ import Testing
       }
       _ = try await other.sync.recoverStore()
       try await other.sync.sync()
-      // The reader has the new name by then, and the log does not have its content yet.
+      try await body(writer, other, reader, store)
+    }
+  }
+
+  @Test("a device supplies the content of a placeholder after its first segment was refused")
+  func aPlaceholderIsSupplied() async throws {
+    let rename = { (device: EngineDevice) in try device.rename("Documents/a", "Documents/b") }
+    try await withUnlistedContent(rename) { _, other, reader, store in
+      // The reader applies the rename, and its segment with the content is refused.
       store.refuses.withLock { $0 = true }
       try? await reader.sync.sync(timeout: .seconds(60))
       #expect(!store.refuses.withLock { $0 })
@@ -147,11 +162,33 @@ import Testing
     }
   }
 
+  @Test("a placeholder that another device supplied is no edit beside later contents")
+  func aSuppliedPlaceholderIsNoEdit() async throws {
+    let write = { (device: EngineDevice) in try device.write("Documents/other", [1]) }
+    try await withUnlistedContent(write) { writer, other, reader, _ in
+      writer.offline.set(offline: false)
+      try await writer.sync.sync()
+      try await reader.sync.sync()
+      // The reader sees the second of two contents alone.
+      reader.offline.set(offline: true)
+      for content in [[3], [4, 4]] as [[UInt8]] {
+        try writer.write("Documents/a", content)
+        try await writer.sync.sync()
+      }
+      reader.offline.set(offline: false)
+      try await settle(reader, writer, other)
+      for device in [writer, other, reader] {
+        #expect(try await device.read("Documents/a") == [4, 4])
+        #expect(try versions(device, "Documents/a").count == 1)
+      }
+    }
+  }
+
   private func versions(_ device: EngineDevice, _ path: String) throws -> [FileVersion] {
     try device.sync.versions(of: #require(try device.find(path)).number)
   }
 
-  @Test("a package's conflict version that two devices know after a recovery is in the log once")
+  @Test("after a recovery the log has a package's conflict version once")
   func aPackageConflictIsThereOnce() async throws {
     try await withRestorableStore { house in
       let first = try house.device()
@@ -432,7 +469,7 @@ private final class SlowAnswers: PassingStore {
   }
 }
 
-/// A store that does not take one segment.
+/// A store that refuses one segment.
 private final class OneRefusedSegment: PassingStore {
   let store: any ObjectStore
   let refuses = Lock(false)

@@ -51,7 +51,7 @@ extension ContainerCatalog {
   /// What is dirty here, or differs between remote and base; sorted.
   package func differing() throws(Errno) -> [ItemID] { try changeLazily { try $0.differing() } }
 
-  /// The same in the order of their identities, those after one.
+  /// One page of `differing`: at most `limit` items after `item`, in the order of their identities.
   package func differing(after item: ItemID?, limit: Int) throws(Errno) -> [ItemID] {
     try changeLazily { engine in
       try engine.database { db in

@@ -419,6 +419,7 @@ final class Queries {
     """)
   let keptVersion = Query(
     "SELECT version, generation, size, mtime, ctime, parent FROM kept_version WHERE item = ?")
+  let keptVersions = Query("SELECT item FROM kept_version ORDER BY item")
   let dropKeptVersion = Query("DELETE FROM kept_version WHERE item = ?")
   let setKeptConflicts = Query("INSERT OR REPLACE INTO kept_conflict (item, record) VALUES (?, ?)")
   let keptConflicts = Query("SELECT record FROM kept_conflict WHERE item = ?")

@@ -335,6 +335,8 @@ final class Applying {
     }
     inode.changed = time
     try engine.store(inode)
+    // The version that it showed is superseded, or in the log as a conflict version.
+    try engine.dropKeptVersion(of: inode.item)
   }
 
   /// Moves an open item to a new inode: who has the old one open keeps what it reads there.

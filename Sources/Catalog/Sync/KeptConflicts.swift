@@ -11,8 +11,8 @@ extension Engine {
   /// To be called before the rows of the remote tree are replaced. `packs`: those that the store
   /// has.
   ///
-  /// Returns the directories of which a version is lost. Its archive can't be supplied, but what it
-  /// was made of may be what the recovered log has.
+  /// Returns the packages of which a version is lost. Its archive is nowhere, but the recovered log
+  /// may have the items that it was made of.
   func keepConflicts(_ packs: Set<PackID>) throws -> Set<ItemID> {
     var lost: Set<ItemID> = []
     let conflicted = try database { db in

@@ -117,7 +117,7 @@ extension Engine {
     }
   }
 
-  /// As the log had them before the recovery.
+  /// The items below directories, as the log had them before the recovery.
   private func itemsBelow(_ directories: Set<ItemID>) throws -> Set<ItemID> {
     var result: Set<ItemID> = []
     var pending = Array(directories)
@@ -130,8 +130,8 @@ extension Engine {
     return result
   }
 
-  /// `disputed`: items of packages that lost a conflict, in which they are newer than what the
-  /// recovered log has. They never agreed with it, so that the conflict is found again.
+  /// `disputed`: the items of packages whose conflict version is lost. They get no base, so the
+  /// planner finds the conflict again and keeps both contents.
   ///
   /// Returns the items that were removed and that nobody could bring back, and of which the content
   /// is local here: they are new.
@@ -215,6 +215,8 @@ extension Engine {
   }
 
   private func keepContents(_ log: RecoveredLog, _ revived: Set<ItemID>) throws {
+    // An earlier recovery may have left some.
+    try dropSuppliedVersions(keptVersions().compactMap { try remote($0) })
     let numbers = try database { db in
       try Query(
         "SELECT ino FROM inode WHERE kind = 1 AND version IS NOT NULL AND detached = 0 ORDER BY ino"
@@ -308,6 +310,24 @@ extension Engine {
       remote?.content?.id != version
     else { return false }
     return try keptVersion(of: inode.item)?.content.version == version
+  }
+
+  /// After these records were folded: another device supplied the version that a placeholder shows.
+  /// The placeholder is no edit any more when a newer content replaces that version.
+  func dropSuppliedVersions(_ records: [ItemRecord]) throws {
+    let kept = Set(try keptVersions())
+    guard !kept.isEmpty else { return }
+    for record in records where kept.contains(record.id) {
+      guard let content = record.content, content.manifest != nil,
+        let inode = try syncedInode(record.id), inode.content == .remote,
+        inode.version == content.id
+      else { continue }
+      try dropKeptVersion(of: record.id)
+    }
+  }
+
+  private func keptVersions() throws -> [ItemID] {
+    try database { db in try queries.keptVersions.all(db) { try $0.identifier(0) } }
   }
 
   func dropKeptVersion(of item: ItemID) throws {

@@ -169,6 +169,7 @@ extension Engine {
     }
     try keepRemoved(changes, olds, from: origin)
     try dropSuppliedConflicts(upserts)
+    try dropSuppliedVersions(upserts)
     try checkTree(changes)
     try foldPacks(changes, at: position)
     try noteLog(changes, from: origin)

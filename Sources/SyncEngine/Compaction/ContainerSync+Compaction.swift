@@ -47,6 +47,9 @@ extension ContainerSync {
             "searched", Int64(clamping: catalog.position().sequence))
         }
       }
+    } catch .overtaken {
+      // The next compaction starts over.
+      logger.debug("compaction: the catalog's state was replaced meanwhile")
     } catch {
       throw error.asSyncFailure
     }

@@ -123,12 +123,12 @@ extension ContainerSync {
     // What is planned stands on this state of the log, and is committed right after it or not at all.
     try await bringArrivals()
     try await applyRemovals()
-    var (paused, rest): (CycleFailure?, [ItemID]?) = (nil, nil)
+    let paused: (failure: CycleFailure, rest: [ItemID])?
     defer { coordinator.catalog.endMarkWatch() }
     switch try await sendRemovals(to: remote) {
     case .moved: return .again
-    case .held(let failure, let others): (paused, rest) = (failure, others)
-    case .nothing: break
+    case .held(let failure, let rest): paused = (failure, rest)
+    case .nothing: paused = nil
     }
     switch try await sendDepartures(to: remote) {
     case .moved: return .again
@@ -138,17 +138,16 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
-    let only = rest
-    let gathered = try local { () throws(Errno) in try gather(only) }
-    // The plan of a part of the differences fits the trees only while no other is added.
-    if let paused, coordinator.catalog.newlyMarked()?.isEmpty != true { throw paused }
+    let gathered = try local { () throws(Errno) in try gather(paused?.rest) }
+    // A change since the removals were separated may concern an item that is not in the plan.
+    if let paused, coordinator.catalog.newlyMarked()?.isEmpty != true { throw paused.failure }
     var items = gathered.items
     let changes = gathered.changes
     let isWriting = items.values.contains { $0.local?.isBusy == true }
     try local { () throws(Errno) in try holdBeyondQuota(&items, changes) }
     packageWake = nil
     guard !items.isEmpty else {
-      if let paused { throw paused }
+      if let paused { throw paused.failure }
       // Their files are gone, or are in the log as they are.
       uploads.cancelAll()
       packagesHeld = [:]
@@ -196,7 +195,7 @@ extension ContainerSync {
       guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }
-    if let paused { throw paused }
+    if let paused { throw paused.failure }
     if !plan.upserts.isEmpty || !plan.removals.isEmpty || !plan.versions.isEmpty {
       let judged = try judgeDeletions(plan)
       try await sendArchives(of: &plan, to: remote)
@@ -497,6 +496,8 @@ extension ContainerSync {
     do throws(Errno) {
       return try body()
     } catch {
+      // Only readers of all of the catalog fail so (`SnapshotExport`, `LiveChunks`).
+      guard error != .canceled else { throw .overtaken }
       throw .local("the catalog of this device cannot be used: \(error)")
     }
   }

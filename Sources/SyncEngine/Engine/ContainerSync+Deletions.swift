@@ -49,7 +49,7 @@ extension ContainerSync {
     }
   }
 
-  /// The failure that asks the user, who is being asked from here on.
+  /// Notes that the user is asked, and returns the failure that says so.
   func hold(removed: Int, of items: Int) throws(CycleFailure) -> CycleFailure {
     var record = try deletions()
     if !record.isHeld {
@@ -102,7 +102,7 @@ extension ContainerSync {
     var items = LostItems(
       device: device, view: CatalogTrees(catalog: coordinator.catalog))
     var result: [DeletionGuard.Removal] = []
-    // What is kept in a version of its package nobody removed.
+    // An item that a version of its package keeps was not removed.
     for id in plan.removals where !plan.archived.contains(id) {
       guard let record = try items.lost(id) else { continue }
       if record.kind == .directory {
@@ -137,7 +137,7 @@ extension ContainerSync {
     }
   }
 
-  /// Whether what is gone here now may go, all of it together.
+  /// Judges all removals of this device together, in pages: there may be very many.
   private func judgeAll() throws(CycleFailure) -> DeletionGuard.Verdict {
     let catalog = coordinator.catalog
     var result = try emptyCount()
@@ -159,25 +159,24 @@ extension ContainerSync {
     }
   }
 
-  /// What a plan of all that is gone here now would say of it, as far as that is known without one.
+  /// The answer to all removals of this device together.
   enum JudgedRemovals {
-    /// The plan decides.
-    case open
+    /// No item was removed.
+    case none
     /// `items`: how many the log has before they go.
     case mayGo(items: Int)
     case areHeld
-    /// The user wants them back.
+    /// The user restores them.
     case comeBack
   }
 
   func judgeRemovals() throws(CycleFailure) -> JudgedRemovals {
     guard try deletions().restoring == 0 else { return .comeBack }
     guard try local({ () throws(Errno) in try coordinator.catalog.hasRemovals() }) else {
-      return .open
+      return .none
     }
     switch try judgeAll() {
-    case .goOn:
-      return .mayGo(items: try loggedItems())
+    case .goOn: return .mayGo(items: try loggedItems())
     case .hold: return .areHeld
     }
   }
@@ -211,102 +210,16 @@ extension ContainerSync {
     try setDeletions(record)
   }
 
-  /// How many are brought back in one transaction: requests of the kernel wait for it.
-  private static let batch = 1_000
+  // MARK: The deletion record
 
-  /// Forgets that these items ever were here, so that they are as new from elsewhere and come like
-  /// that; the planner settles names that were taken since. False: nothing is to be restored.
-  func restoreRemoved(_ plan: Plan) throws(CycleFailure) -> Bool {
-    var record = try deletions()
-    // A preliminary plan says nothing of removals.
-    guard record.restoring != 0, !plan.isPreliminary else { return false }
-    var items: [ItemID] = []
-    for id in plan.removals where !plan.archived.contains(id) {
-      guard let stamp = plan.settled[id], stamp <= record.restoring,
-        let remote = try local({ () throws(Errno) in try coordinator.catalog.remote(id) }),
-        LostItems<CatalogTrees>.isThere(remote, for: device)
-      else { continue }
-      items.append(id)
-    }
-    guard !items.isEmpty else {
-      record.restoring = 0
-      record.isHeld = false
-      try setDeletions(record)
-      return false
-    }
-    _ = try bringBack(items.map { ($0, plan.settled[$0] ?? 0) })
-    return true
-  }
-
-  /// The same for very many, page by page, with what is in packages left to the plan. True: some of
-  /// them come back, so look again.
-  func bringBackRemoved() throws(CycleFailure) -> Bool {
-    let record = try deletions()
-    let catalog = coordinator.catalog
-    let limit = settings.manyItems.departurePart
-    var hasMoved = false
-    var last: ItemID?
-    while true {
-      guard !Task.isCancelled else { throw .cancelled }
-      let start = last
-      let page = try local { () throws(Errno) in
-        try catalog.removedHere(after: start, limit: limit)
-      }
-      let items = try local { () throws(Errno) in
-        var finder = PackageFinder(
-          view: CatalogTrees(catalog: catalog), types: coordinator.packages, items: [:])
-        var items: [(item: ItemID, stamp: UInt64)] = []
-        for entry in page where entry.stamp <= record.restoring {
-          guard let remote = try catalog.remote(entry.item),
-            LostItems<CatalogTrees>.isThere(remote, for: device),
-            try finder.roots(of: remote, .remote).isEmpty
-          else { continue }
-          items.append(entry)
-        }
-        return items
-      }
-      if !items.isEmpty {
-        hasMoved = true
-        guard try bringBack(items) else { return true }
-      }
-      last = page.last?.item
-      guard page.count == limit else { return hasMoved }
-    }
-  }
-
-  /// False: one of them changed meanwhile.
-  private func bringBack(_ items: [(item: ItemID, stamp: UInt64)]) throws(CycleFailure) -> Bool {
-    var rest = items[...]
-    while !rest.isEmpty {
-      let part = rest.prefix(Self.batch)
-      rest = rest.dropFirst(part.count)
-      // One that was put back meanwhile has another mark, and is left as it is.
-      let marks = Dictionary(
-        uniqueKeysWithValues: part.map { ($0.item, $0.stamp == 0 ? nil : $0.stamp) })
-      do throws(ApplyFailure) {
-        _ = try coordinator.catalog.apply(
-          part.map { .forgetBase($0.item) }, given: marks, isOpen: { _ in false },
-          isOpenForWriting: { _ in false })
-      } catch .changed {
-        return false
-      } catch {
-        throw .local("what was removed cannot be brought back: \(error)")
-      }
-    }
-    logger.notice("\(items.count) items that were removed here are brought back")
-    return true
-  }
-
-  // MARK: What is remembered
-
-  private func deletions() throws(CycleFailure) -> DeletionRecord {
+  func deletions() throws(CycleFailure) -> DeletionRecord {
     if let knownDeletions { return knownDeletions }
     let record = try local { () throws(Errno) in try coordinator.catalog.deletionRecord() }
     knownDeletions = record
     return record
   }
 
-  private func setDeletions(_ record: DeletionRecord) throws(CycleFailure) {
+  func setDeletions(_ record: DeletionRecord) throws(CycleFailure) {
     try local { () throws(Errno) in try coordinator.catalog.setDeletionRecord(record) }
     knownDeletions = record
   }

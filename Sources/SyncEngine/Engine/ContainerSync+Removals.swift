@@ -40,14 +40,15 @@ extension ContainerSync {
 
   enum Removals {
     case nothing
-    /// Some of it went or comes back, so look again.
+    /// Some items were removed from the log or restored, so plan again.
     case moved
-    /// The user is asked. `rest`: what else differs. It is planned without them, and none of it
-    /// goes to the log. A mark watch shows whether anything was changed here since.
+    /// The user is asked. `rest`: the other items that differ. They are planned without the
+    /// removals, and none of them is committed. The mark watch, which the caller ends, shows
+    /// whether a program changed an item since.
     case held(CycleFailure, rest: [ItemID])
   }
 
-  /// Sends what was removed here, unless the user is to be asked first.
+  /// Commits the removals of this device, unless the user is to be asked first.
   func sendRemovals(to remote: RemoteContainer) async throws(CycleFailure) -> Removals {
     let catalog = coordinator.catalog
     let limit = settings.manyItems.departurePart
@@ -58,8 +59,8 @@ extension ContainerSync {
     else { return .nothing }
     let items: Int
     switch try judgeRemovals() {
-    case .open: return .nothing
-    case .comeBack: return try bringBackRemoved() ? .moved : .nothing
+    case .none: return .nothing
+    case .comeBack: return try restoreInBatches() ? .moved : .nothing
     case .areHeld: return try await holdRemovals()
     case .mayGo(let count): items = count
     }
@@ -75,7 +76,7 @@ extension ContainerSync {
       if let plan = try local({ () throws(Errno) in try removalPlan(page.map(\.item)) }),
         !plan.removals.isEmpty
       {
-        // All that is left is judged together, and asks.
+        // Programs removed more meanwhile. The next round judges all of it together and asks.
         guard let judged = try judgeBatch(plan, of: items) else { return .moved }
         let parents = try local { () throws(Errno) in try directories(of: plan) }
         guard try await commit(plan, to: remote, after: position) else { return .moved }
@@ -90,8 +91,10 @@ extension ContainerSync {
     return hasMoved ? .moved : .nothing
   }
 
-  /// What there is besides removals that the user is asked about. `.nothing`: a plan of all of it
-  /// decides, since it may keep some.
+  /// Separates the removals that the user is asked about from the other items that differ.
+  ///
+  /// `.nothing`: fewer removals are certain than the guard asks about, so the plan of all items
+  /// decides.
   private func holdRemovals() async throws(CycleFailure) -> Removals {
     let limit = settings.manyItems.departurePart
     var rest: [ItemID] = []
@@ -184,7 +187,7 @@ private struct RemovalLooks {
     lost = LostItems(device: sync.device, view: view)
   }
 
-  /// Whether nothing here took the names: else a plan without the removal would give it another.
+  /// Whether no local item took the names. A plan without the removal would rename that item.
   func areFree(_ links: [Link]) throws(Errno) -> Bool {
     for link in links where try view.localChild(of: link.parent, named: link.name) != nil {
       return false

@@ -7,6 +7,8 @@ enum CycleFailure: Error {
   case remote(RemoteError)
   /// Of this device; the text says what happened.
   case local(String)
+  /// Something replaced the catalog's state while compaction or a recovery read it.
+  case overtaken
   /// The store is not what this device has read there; the text says what happened and what to do.
   case unsound(String)
   /// A mass deletion waits for the user; the text says what to do.
@@ -26,6 +28,8 @@ enum CycleFailure: Error {
       .notPermitted(StoreError.notPermitted(reason).description)
     case .remote(let error): .failed(error.description)
     case .local(let text), .unsound(let text): .failed(text)
+    case .overtaken:
+      .failed("this device read a snapshot or compacted the log meanwhile; run the command again")
     case .held(let text): .held(text)
     case .deleted(let text): .deleted(text)
     case .refused:

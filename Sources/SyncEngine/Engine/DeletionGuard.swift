@@ -44,14 +44,14 @@ package struct DeletionGuard: Sendable, Hashable {
     case hold(removed: Int, of: Int)
   }
 
-  /// Removals, counted one at a time: there may be very many.
+  /// Counts removals one at a time: there may be very many.
   package struct Count: Sendable {
     private let record: DeletionRecord
     private let now: Timestamp
     /// How many the log has before these go.
     fileprivate let items: Int
     fileprivate var window: DeletionRecord.Window
-    /// Those that the user has not confirmed.
+    /// The removals that the user has not confirmed.
     fileprivate var asked = 0
     package private(set) var isEmpty = true
 
@@ -69,7 +69,7 @@ package struct DeletionGuard: Sendable, Hashable {
       if removal.created <= window.began { window.removed += 1 }
     }
 
-    /// What is to be remembered once they are in the log.
+    /// The deletion record once these removals are in the log.
     fileprivate var result: DeletionRecord {
       var result = record
       result.isHeld = false

@@ -68,7 +68,7 @@ extension ContainerSync {
         }
       }
       let manifest = Manifest(chunks: chunks)
-      // A recovery may have brought it back into the record already.
+      // After a recovery the record may have this version already.
       plan.upserts[index].supply([
         ContentVersion(
           id: tree.id, parent: nil, device: tree.device, modified: tree.modified,

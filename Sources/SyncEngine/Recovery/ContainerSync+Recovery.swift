@@ -126,7 +126,7 @@ extension ContainerSync {
     let content = StagedContent(
       version: kept.version, inode: item.inode,
       manifest: item.inode.size == 0 ? .empty : manifest, lineage: Lineage(parent: found.parent))
-    // A placeholder shows that version until it is replaced, whatever its name and its times are.
+    // A placeholder shows its version until it is replaced. A rename or new times change nothing.
     guard item.inode.content == .local else { return content }
     return kept.generation == item.inode.generation && kept.size == item.inode.size
       && kept.modified == item.inode.modified && kept.changed == item.inode.changed
