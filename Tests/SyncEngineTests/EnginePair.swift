@@ -1,4 +1,5 @@
 import Backend
+import Platform
 import RemoteStore
 import SyncEngine
 import Testing
@@ -25,4 +26,23 @@ func settle(_ devices: EngineDevice...) async throws {
   let listings = try devices.map { try $0.listing() }
   #expect(listings.dropFirst().allSatisfy { $0 == listings[0] })
   for device in devices { #expect(try device.catalog.differing() == []) }
+}
+
+/// A store that refuses one segment.
+final class OneRefusedSegment: PassingStore {
+  let store: any ObjectStore
+  let refuses = Lock(false)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if call.kind == .put, call.key.contains("/log/"), refuses.withLock(\.self) {
+      refuses.withLock { $0 = false }
+      throw .unreachable("the segment is refused")
+    }
+    return try await body(store)
+  }
 }

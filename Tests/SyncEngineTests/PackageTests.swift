@@ -225,6 +225,36 @@ import Testing
     }
   }
 
+  @Test("a package that wins keeps the other version after its segment was refused")
+  func aRefusedSegmentKeepsTheConflict() async throws {
+    let secret = AccountSecret.generate()
+    let store = OneRefusedSegment(MemoryStore())
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    let root = "Documents/p.pages"
+    try first.makeDirectory(root)
+    try first.write("\(root)/a", Array("one".utf8))
+    try first.write("Documents/o", Array("other".utf8))
+    try await settle(first, second)
+    _ = try await second.read("\(root)/a")
+    try second.write("\(root)/a", Array("second".utf8))
+    // It takes the name that the first device gives to `a`, so that device renames a file.
+    try second.rename("Documents/o", "\(root)/x")
+    try await second.sync.sync()
+    try first.write("\(root)/a", Array("first".utf8))
+    try first.rename("\(root)/a", "\(root)/x")
+    store.refuses.withLock { $0 = true }
+    try? await first.sync.sync(timeout: .seconds(60))
+    #expect(!store.refuses.withLock { $0 })
+    try await settle(first, second)
+    for device in [first, second] {
+      let number = try #require(try device.find(root)).number
+      #expect(try device.sync.versions(of: number).count(where: \.isConflict) == 1)
+    }
+    await first.end()
+    await second.end()
+  }
+
   @Test func equalEditsOfAPackageAreNoConflict() async throws {
     try await withDevices { first, second in
       try make(first, "one")

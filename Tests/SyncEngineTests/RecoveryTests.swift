@@ -109,8 +109,8 @@ import Testing
     }
   }
 
-  /// A store whose log lacks the newest content of `Documents/a` after a recovery. The writer, which
-  /// is offline, has it locally, and the reader as a placeholder. The store has its packs.
+  /// A store whose log lacks the newest content of `Documents/a` after a recovery. The writer has it
+  /// locally and is offline. The reader has it as a placeholder. The store has its packs.
   /// `change`: of the device that recovers the store.
   private func withUnlistedContent(
     _ change: (EngineDevice) throws -> Void,
@@ -466,24 +466,5 @@ private final class SlowAnswers: PassingStore {
       try? await Task.sleep(for: .milliseconds(5))
     }
     return answer
-  }
-}
-
-/// A store that refuses one segment.
-private final class OneRefusedSegment: PassingStore {
-  let store: any ObjectStore
-  let refuses = Lock(false)
-
-  init(_ store: any ObjectStore) { self.store = store }
-
-  func pass<Answer: Sendable>(
-    _ call: StoreCall, received: @Sendable (Answer) -> Int,
-    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
-  ) async throws(StoreError) -> Answer {
-    if call.kind == .put, call.key.contains("/log/"), refuses.withLock(\.self) {
-      refuses.withLock { $0 = false }
-      throw .unreachable("the segment is refused")
-    }
-    return try await body(store)
   }
 }

@@ -166,7 +166,7 @@ struct SimulatedDevice: TreeView {
     return left != right
   }
 
-  mutating func apply(_ operations: [LocalOperation]) {
+  mutating func apply(_ operations: [LocalOperation], keepingBaseOf kept: Set<ItemID> = []) {
     for operation in operations {
       switch operation {
       case .upsert(let record, let content, let stamp):
@@ -180,7 +180,7 @@ struct SimulatedDevice: TreeView {
         } else {
           node.edited = nil
         }
-        base[record.id] = remote[record.id]
+        if !kept.contains(record.id) { base[record.id] = remote[record.id] }
         if node.edited != nil || differs(node.record, remote[record.id]) {
           if node.stamp == nil {
             node.stamp = nextStamp
@@ -271,7 +271,7 @@ struct SimulatedDevice: TreeView {
       for record in plan.upserts { print("upsert \(record)") }
       print("removals \(plan.removals) settled \(plan.settled) versions \(plan.versions)")
     }
-    apply(plan.local)
+    apply(plan.local, keepingBaseOf: plan.keepsBase)
     if plan.isPreliminary { return true }
     let changes = LogChanges(upserts: plan.upserts, removals: plan.removals)
     if !changes.isEmpty || !plan.versions.isEmpty {

@@ -28,7 +28,8 @@ final class Applying {
   }
 
   func run(
-    _ batch: [LocalOperation], given: [ItemID: UInt64?], guarding trees: GuardedTrees?
+    _ batch: [LocalOperation], given: [ItemID: UInt64?], keepingBaseOf kept: Set<ItemID>,
+    guarding trees: GuardedTrees?
   ) throws -> ApplyResult {
     try checkStamps(batch)
     if let trees { try check(trees) }
@@ -63,7 +64,7 @@ final class Applying {
     for (item, number) in removed { try finishRemoval(item, number) }
     try checkCycles()
     for number in relinked.sorted() { try engine.refreshExclusion(number) }
-    for operation in batch { try agree(operation) }
+    for operation in batch { try agree(operation, kept) }
     result.changes = try collector.changes { try engine.links(of: $0).first }
     return result
   }
@@ -436,7 +437,7 @@ final class Applying {
 
   // MARK: Base and marks
 
-  private func agree(_ operation: LocalOperation) throws {
+  private func agree(_ operation: LocalOperation, _ kept: Set<ItemID>) throws {
     switch operation {
     case .adopt: break
     case .forgetBase(let item): try engine.forgetBase(item)
@@ -449,7 +450,7 @@ final class Applying {
       try engine.agree(item)
       if try engine.stamp(item) != nil { try engine.clearStamp(item) }
     case .upsert(let record, _, _):
-      try engine.agree(record.id)
+      if !kept.contains(record.id) { try engine.agree(record.id) }
       try setMark(record.id)
     }
   }
@@ -485,11 +486,14 @@ extension ContainerCatalog {
   ///
   /// `guarding`: trees that change as a whole or not at all.
   ///
+  /// `keepingBaseOf`: items of which an upsert does not move the base.
+  ///
   /// An open item whose content is replaced moves to a new inode number; the old inode becomes an
   /// orphan with what it had. The closures are called under the catalog's lock. The kernel's caches
   /// are to be invalidated after; obsolete content files to be unlinked in `afterDurableCommit`.
   package func apply(
-    _ batch: [LocalOperation], given: [ItemID: UInt64?] = [:], guarding trees: GuardedTrees? = nil,
+    _ batch: [LocalOperation], given: [ItemID: UInt64?] = [:],
+    keepingBaseOf kept: Set<ItemID> = [], guarding trees: GuardedTrees? = nil,
     isOpen: (InodeNumber) -> Bool, isOpenForWriting: (InodeNumber) -> Bool
   ) throws(ApplyFailure) -> ApplyResult {
     var refusal: ApplyFailure?
@@ -499,7 +503,7 @@ extension ContainerCatalog {
           return try withoutActuallyEscaping(isOpen) { isOpen in
             try withoutActuallyEscaping(isOpenForWriting) { isOpenForWriting in
               try Applying(engine, isOpen: isOpen, isOpenForWriting: isOpenForWriting)
-                .run(batch, given: given, guarding: trees)
+                .run(batch, given: given, keepingBaseOf: kept, guarding: trees)
             }
           }
         } catch let failure as ApplyFailure {

@@ -331,7 +331,7 @@ extension ContainerSync {
     defer { coordinator.endMoving() }
     do throws(ApplyFailure) {
       let result = try coordinator.catalog.apply(
-        operations, given: plan.givens,
+        operations, given: plan.givens, keepingBaseOf: plan.keepsBase,
         guarding: plan.packages.isEmpty
           ? nil : GuardedTrees(roots: plan.packages, mark: mark, writers: coordinator.writers),
         isOpen: { coordinator.isOpen($0) },

@@ -75,6 +75,7 @@ extension Planner {
           targets[root] = Target(record: rootThere, isRemoteOnly: true)
         }
         targets.archives[root] = theirs
+        targets.keepsBase.formUnion(inside)
       }
       for id in inside where targets[id]?.record == nil { targets.archived.insert(id) }
     } else {

@@ -30,6 +30,9 @@ package struct Plan: Sendable {
   /// Packages that lose a conflict. The segment keeps each as a conflict version of its directory,
   /// whose record is among the upserts.
   package var archives: [ItemID: PackageTree] = [:]
+  /// Items of these packages. A local operation does not move their base: if it did and the segment
+  /// failed, no later plan would see the conflict.
+  package var keepsBase: Set<ItemID> = []
   /// Removals of items that one of these has: nobody removed them.
   package var archived: Set<ItemID> = []
   /// Packages in which something is done here: as a whole, or not now.

@@ -196,6 +196,7 @@ package struct Planner<View: TreeView> {
     for id in targets.nameKeepers { plan.givens[id] = .some(targets.items[id]?.stamp) }
     plan.archives = targets.archives
     plan.archived = targets.archived
+    plan.keepsBase = targets.keepsBase
     plan.packages = targets.packages
     return plan
   }

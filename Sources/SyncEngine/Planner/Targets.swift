@@ -16,6 +16,8 @@ struct Targets {
   var nameKeepers: Set<ItemID> = []
   /// Packages that lose a conflict, by their directory: kept as versions of it.
   var archives: [ItemID: PackageTree] = [:]
+  /// Items of a package that wins its conflict, until the log has the other version.
+  var keepsBase: Set<ItemID> = []
   /// What goes from the log and is in one of these.
   var archived: Set<ItemID> = []
   /// What is settled together: the items of packages that have to do with each other.
