@@ -70,6 +70,7 @@ package final class ContainerMount: Sendable {
     if let connection = made.connection { guards?.began(connection) }
     made.run()
     passthrough.waitUntilKnown()
+    mountpoint.waitUntilPermitted()
   }
 
   private func failure(_ failure: FuseStartFailure) -> MountError {

@@ -46,6 +46,20 @@ struct Mountpoint: Sendable {
     return (try? MountTable.read())?.last { $0.mountpoint == bytes }
   }
 
+  /// Waits, for a bounded time, until the kernel has the root's permissions.
+  ///
+  /// The kernel begins with a root that permits nothing. It ignores its first answer about the root
+  /// if an invalidation comes meanwhile, and a program that is not root's would get EACCES. Source:
+  /// `fuse_permission` and `fuse_change_attributes_i` in Linux.
+  func waitUntilPermitted() {
+    _ = BoundedCall.run(milliseconds: BoundedCall.patience) { [path] in
+      for _ in 0..<100 {
+        if access(path, X_OK) == 0 || errno != EACCES { return }
+        usleep(2000)
+      }
+    }
+  }
+
   /// Unmounts; EBUSY while something uses the mount.
   func unmount() throws(Errno) {
     do {

@@ -109,8 +109,8 @@ import Testing
     }
   }
 
-  /// A store whose log lacks the newest content of `Documents/a` after a recovery. The writer has it
-  /// locally and is offline. The reader has it as a placeholder. The store has its packs.
+  /// A store whose log lacks the newest content of `Documents/a` after a recovery. The writer has
+  /// it locally and is offline. The reader has it as a placeholder. The store has its packs.
   /// `change`: of the device that recovers the store.
   private func withUnlistedContent(
     _ change: (EngineDevice) throws -> Void,
