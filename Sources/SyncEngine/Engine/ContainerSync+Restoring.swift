@@ -34,8 +34,8 @@ extension ContainerSync {
     return true
   }
 
-  /// Restores very many items in batches. `restoreRemoved` restores the items of packages, which the
-  /// planner settles together. True: some items are restored, so plan again.
+  /// Restores very many items in batches. `restoreRemoved` restores the items of packages: the
+  /// planner settles them together. True: some items are restored, so plan again.
   func restoreInBatches() throws(CycleFailure) -> Bool {
     let record = try deletions()
     let catalog = coordinator.catalog
