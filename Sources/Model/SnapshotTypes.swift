@@ -60,6 +60,8 @@ package struct SnapshotPart: Hashable, Sendable {
 package struct LogRecovery: Hashable, Sendable {
   /// So many segments before its head a recovering device tells of.
   package static let mostKnown = 1024
+  /// Packages that one recovery names at most.
+  package static let mostDisputed = 65_536
 
   /// Counts from 1.
   package let number: UInt64
@@ -67,11 +69,17 @@ package struct LogRecovery: Hashable, Sendable {
   package let sequence: UInt64
   /// Segments that the recovering device had read, ascending; the last one is its head.
   package let known: [LogPosition]
+  /// Packages of which the snapshot lacks a conflict version, ascending. A device that still has
+  /// the losing edits of one finds that conflict again.
+  package let disputed: [ItemID]
 
-  package init(number: UInt64, sequence: UInt64, known: [LogPosition]) {
+  package init(
+    number: UInt64, sequence: UInt64, known: [LogPosition], disputed: [ItemID] = []
+  ) {
     self.number = number
     self.sequence = sequence
     self.known = known
+    self.disputed = disputed
   }
 
   /// Of two that were made at the same time the one that comes later in the log counts.

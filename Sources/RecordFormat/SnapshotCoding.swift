@@ -119,6 +119,7 @@ extension LogRecovery {
     wire.sequence = sequence
     wire.knownSequences = known.map(\.sequence)
     wire.knownHashes = Data(known.flatMap(\.hash))
+    wire.disputedPackages = disputed.map { Data($0.bytes) }
     return wire
   }
 
@@ -129,12 +130,23 @@ extension LogRecovery {
       zip(sequences, sequences.dropFirst()).allSatisfy({ $0 < $1 }),
       sequences.last.map({ $0 < wire.sequence }) ?? true
     else { throw RecordError("a recovery does not fit its log") }
+    guard wire.disputedPackages.count <= Self.mostDisputed else {
+      throw RecordError("a recovery names \(wire.disputedPackages.count) packages")
+    }
+    var disputed: [ItemID] = []
+    for data in wire.disputedPackages {
+      let id: ItemID = try Wire.identifier(data, "a package of a recovery")
+      guard disputed.last.map({ $0 < id }) ?? true else {
+        throw RecordError("the packages of a recovery are not in order")
+      }
+      disputed.append(id)
+    }
     let hashes = [UInt8](wire.knownHashes)
     self.init(
       number: wire.number, sequence: wire.sequence,
       known: sequences.enumerated().map { index, sequence in
         LogPosition(sequence: sequence, hash: Array(hashes[index * 32..<index * 32 + 32]))
-      })
+      }, disputed: disputed)
   }
 }
 

@@ -491,6 +491,10 @@ nonisolated struct WireRecovery: Sendable {
 
   var knownHashes: Data = Data()
 
+  /// Packages of which the snapshot lacks a conflict version, by identity. Absent in what was written
+  /// before there was such a field.
+  var disputedPackages: [Data] = []
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -1334,7 +1338,7 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
 
 nonisolated extension WireRecovery: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Recovery"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}number\0\u{1}sequence\0\u{3}known_sequences\0\u{3}known_hashes\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}number\0\u{1}sequence\0\u{3}known_sequences\0\u{3}known_hashes\0\u{3}disputed_packages\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1346,6 +1350,7 @@ nonisolated extension WireRecovery: SwiftProtobuf.Message, SwiftProtobuf._Messag
       case 2: try { try decoder.decodeSingularUInt64Field(value: &self.sequence) }()
       case 3: try { try decoder.decodeRepeatedUInt64Field(value: &self.knownSequences) }()
       case 4: try { try decoder.decodeSingularBytesField(value: &self.knownHashes) }()
+      case 5: try { try decoder.decodeRepeatedBytesField(value: &self.disputedPackages) }()
       default: break
       }
     }
@@ -1364,6 +1369,9 @@ nonisolated extension WireRecovery: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if !self.knownHashes.isEmpty {
       try visitor.visitSingularBytesField(value: self.knownHashes, fieldNumber: 4)
     }
+    if !self.disputedPackages.isEmpty {
+      try visitor.visitRepeatedBytesField(value: self.disputedPackages, fieldNumber: 5)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1372,6 +1380,7 @@ nonisolated extension WireRecovery: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if lhs.sequence != rhs.sequence {return false}
     if lhs.knownSequences != rhs.knownSequences {return false}
     if lhs.knownHashes != rhs.knownHashes {return false}
+    if lhs.disputedPackages != rhs.disputedPackages {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

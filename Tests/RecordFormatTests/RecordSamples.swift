@@ -114,7 +114,13 @@ struct RecordSamples {
       position: LogPosition(sequence: 1 + generator.next() % 9, hash: bytes(32)), origin: origin(),
       writer: id(),
       parts: (0..<3).map { _ in SnapshotIndex.Part(hash: bytes(32), length: generator.next()) },
-      items: generator.next())
+      items: generator.next(), recovery: recovery())
+  }
+
+  mutating func recovery() -> LogRecovery {
+    LogRecovery(
+      number: 1 + generator.next() % 9, sequence: 1,
+      known: [], disputed: (0..<generator.next() % 4).map { _ in id() }.sorted())
   }
 }
 

@@ -171,6 +171,7 @@ import Testing
       let again = try SnapshotIndex(decoding: index.encoded())
       #expect(again.parts == index.parts && again.position == index.position)
       #expect(again.writer == index.writer && again.items == index.items)
+      #expect(again.recovery == index.recovery)
     }
     var part = try samples.part()
     part.items.append(part.items[0])
@@ -184,6 +185,27 @@ import Testing
     ] {
       #expect(throws: RecordError.self) { try SnapshotIndex(decoding: index.encoded()) }
     }
+  }
+
+  @Test func aRecoveryNamesPackagesInOrder() throws {
+    var samples = RecordSamples(seed: 7)
+    let ids: [ItemID] = (0..<3).map { _ in samples.id() }.sorted()
+    func recovery(_ disputed: [ItemID]) -> LogRecovery {
+      LogRecovery(number: 1, sequence: 1, known: [], disputed: disputed)
+    }
+    #expect(try LogRecovery(decoding: recovery(ids).encoded()) == recovery(ids))
+    for wrong in [[ids[1], ids[0]], [ids[0], ids[0]]] {
+      #expect(throws: RecordError.self) {
+        try LogRecovery(decoding: recovery(wrong).encoded())
+      }
+    }
+    var next = ids[0].bytes
+    let many = (0...LogRecovery.mostDisputed).map { number in
+      for index in 0..<4 { next[index] = UInt8(truncatingIfNeeded: number >> (24 - 8 * index)) }
+      return ItemID(bytes: next)!
+    }
+    #expect(try LogRecovery(decoding: recovery(Array(many.dropLast())).encoded()).number == 1)
+    #expect(throws: RecordError.self) { try LogRecovery(decoding: recovery(many).encoded()) }
   }
 
   @Test func hostileBytesNeverCrash() throws {

@@ -188,8 +188,8 @@ import Testing
     try device.sync.versions(of: #require(try device.find(path)).number)
   }
 
-  @Test("after a recovery the log has a package's conflict version once")
-  func aPackageConflictIsThereOnce() async throws {
+  @Test("after a recovery the log has a package's conflict version once", arguments: [false, true])
+  func aPackageConflictIsThereOnce(recoversWinner: Bool) async throws {
     try await withRestorableStore { house in
       let first = try house.device()
       let second = try house.device()
@@ -214,7 +214,8 @@ import Testing
       for device in [first, second] {
         await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
       }
-      _ = try await second.sync.recoverStore()
+      let outcome = try await (recoversWinner ? first : second).sync.recoverStore()
+      #expect(outcome.missing.contains("\(root) (a conflict version)") == recoversWinner)
       try await settle(first, second)
       let third = try house.device()
       try await settle(first, second, third)

@@ -79,12 +79,13 @@ extension Engine {
       }
     try keepOwnChunks(packs)
     let lost = log == .later ? [] : try keepConflicts(packs)
-    let revived = try replaceRows(log, disputed: try itemsBelow(lost))
+    let disputed = try itemsBelow(lost.union(recovery.disputed))
+    let revived = try replaceRows(log, disputed)
     try replaceTree()
     try replaceRest()
     try settleSending(isRecovery: true)
     try write { db in try db.execute("DELETE FROM upload") }
-    try keepContents(log, revived)
+    try keepContents(log, disputed, revived)
     try finishInstall(mark, hash: hash, from: device)
     try setRecovery(recovery)
   }
@@ -130,12 +131,12 @@ extension Engine {
     return result
   }
 
-  /// `disputed`: the items of packages whose conflict version is lost. They get no base, so the
-  /// planner finds the conflict again and keeps both contents.
+  /// `disputed`: the items of packages whose conflict version is lost. For them the log is always
+  /// `.apart`: they get no base, so the planner finds the conflict again and keeps both contents.
   ///
   /// Returns the items that were removed and that nobody could bring back, and of which the content
   /// is local here: they are new.
-  private func replaceRows(_ log: RecoveredLog, disputed: Set<ItemID>) throws -> Set<ItemID> {
+  private func replaceRows(_ log: RecoveredLog, _ disputed: Set<ItemID>) throws -> Set<ItemID> {
     var revived: Set<ItemID> = []
     let items = try database { db in
       try Query(
@@ -149,12 +150,12 @@ extension Engine {
       let new = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
       guard let row = try remoteRow(item) else { continue }
       let inode = try syncedInode(item)
+      let log = disputed.contains(item) ? .apart : log
       var applied = row.applied
       // An item that was removed here and not told yet stays removed.
       if inode != nil || new == nil {
         switch log {
         case .later: applied = try withoutLostContent(applied, new)
-        case .earlier where disputed.contains(item): if applied != new { applied = nil }
         case .earlier where try isAnotherLine(row.applied, new): applied = nil
         case .earlier:
           applied = row.applied == row.record ? new : try withContent(of: row.applied, in: new)
@@ -214,7 +215,9 @@ extension Engine {
     return record.encoded()
   }
 
-  private func keepContents(_ log: RecoveredLog, _ revived: Set<ItemID>) throws {
+  private func keepContents(
+    _ log: RecoveredLog, _ disputed: Set<ItemID>, _ revived: Set<ItemID>
+  ) throws {
     // An earlier recovery may have left some.
     try dropSuppliedVersions(keptVersions().compactMap { try remote($0) })
     let numbers = try database { db in
@@ -227,6 +230,7 @@ extension Engine {
       guard let version = found.version, var inode = try syncedInode(found.item),
         inode.number == number
       else { continue }
+      let log = disputed.contains(inode.item) ? .apart : log
       let record = try remote(inode.item)
       // Removed by what this device had not read yet.
       if record == nil, log == .later, !revived.contains(inode.item) { continue }

@@ -49,6 +49,7 @@ extension ContainerSync {
     defer { hurrying -= 1 }
     try link.check()
     var outcome = RecoveryOutcome()
+    var disputed: Set<ItemID> = []
     // Perhaps the store is sound again, or another device was first.
     try await lookAtStore()
     // A deleted container stays deleted.
@@ -56,7 +57,7 @@ extension ContainerSync {
     if !condition.isNormal {
       do throws(CycleFailure) {
         let remote = try await remotely { () throws(RemoteError) in try await link.container() }
-        outcome.sequence = try await publishRecovery(to: remote)
+        (outcome.sequence, disputed) = try await publishRecovery(to: remote)
       } catch {
         throw error.asSyncFailure
       }
@@ -66,7 +67,7 @@ extension ContainerSync {
     outcome.uploaded = supplied
     do throws(Errno) {
       outcome.items = UInt64(try coordinator.catalog.loggedItemCount())
-      outcome.missing = try missingPaths()
+      outcome.missing = try (missingPaths() + conflictPaths(disputed)).sorted()
     } catch {
       throw .failed("the catalog of this device cannot be used: \(error)")
     }
@@ -87,6 +88,20 @@ extension ContainerSync {
       result.append(pending.isConflictVersion ? "\(path) (a conflict version)" : path)
     }
     return result.sorted()
+  }
+
+  /// Packages whose lost conflict version only the device that made it can supply, by path.
+  private nonisolated func conflictPaths(_ packages: Set<ItemID>) throws(Errno) -> [String] {
+    let catalog = coordinator.catalog
+    var result: [String] = []
+    for item in packages {
+      guard let number = try catalog.inodeNumber(of: item),
+        let names = try catalog.path(of: number)
+      else { continue }
+      let path = names.map(\.description).joined(separator: "/")
+      result.append("\(path) (a conflict version)")
+    }
+    return result
   }
 
   /// After the remote tree was replaced by that of a recovery: nothing that was noted about the old
@@ -133,8 +148,11 @@ extension ContainerSync {
       ? content : nil
   }
 
-  /// Gives the sequence of the snapshot.
-  private func publishRecovery(to remote: RemoteContainer) async throws(CycleFailure) -> UInt64 {
+  /// Gives the sequence of the snapshot, and the packages of which it lacks a conflict version that
+  /// this device knew.
+  private func publishRecovery(
+    to remote: RemoteContainer
+  ) async throws(CycleFailure) -> (sequence: UInt64, disputed: Set<ItemID>) {
     let catalog = coordinator.catalog
     let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
     defer { export.end() }
@@ -176,12 +194,21 @@ extension ContainerSync {
           + "\(coordinator.container) DIRECTORY")
     }
     let sequence = (last / Self.recoveryStep + 1) * Self.recoveryStep
-    let recovery = LogRecovery(number: number + 1, sequence: sequence, known: known)
     let segment = remote.recoverySegment(at: sequence, after: head, from: origin)
     let writer = remote.writeSnapshot(at: segment.position, from: origin)
     let packs = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
-    let (parts, items) = try await put(
-      export, to: writer, through: RecoveryFilter(catalog: catalog, packs: packs))
+    let filter = RecoveryFilter(catalog: catalog, packs: packs)
+    let (parts, items) = try await put(export, to: writer, through: filter)
+    // A device that was away for the recovery before reads this one only.
+    let disputed = filter.disputed.union(own?.disputed ?? []).sorted()
+    guard disputed.count <= LogRecovery.mostDisputed else {
+      await writer.discard(parts.count)
+      throw .local(
+        "\(disputed.count) packages of \(coordinator.container) lost a conflict version; a "
+          + "recovery can name \(LogRecovery.mostDisputed)")
+    }
+    let recovery = LogRecovery(
+      number: number + 1, sequence: sequence, known: known, disputed: disputed)
     FaultPoint.reach("recover.parts-put")
     let isFirst = try await remotely { () throws(RemoteError) in
       try await remote.put(recovery: segment)
@@ -199,6 +226,6 @@ extension ContainerSync {
     FaultPoint.reach("recover.index-put")
     guard mark != nil else { throw .unsound("another device recovered \(coordinator.container)") }
     logger.notice("recovery \(recovery.number): \(items) items are published at \(sequence)")
-    return sequence
+    return (sequence, filter.disputed)
   }
 }

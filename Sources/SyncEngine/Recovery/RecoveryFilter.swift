@@ -5,10 +5,17 @@ internal import SystemPackage
 /// What of a snapshot can still be read in a store that lost packs. Contents without their chunks
 /// stay by name, so that a device that has them can supply them; nothing is ever named as if it
 /// could be read.
-struct RecoveryFilter {
-  let catalog: ContainerCatalog
+final class RecoveryFilter {
+  private let catalog: ContainerCatalog
   /// Those that the store has.
-  let packs: Set<PackID>
+  private let packs: Set<PackID>
+  /// Packages of which a conflict version was left out so far.
+  private(set) var disputed: Set<ItemID> = []
+
+  init(catalog: ContainerCatalog, packs: Set<PackID>) {
+    self.catalog = catalog
+    self.packs = packs
+  }
 
   func readable(_ part: SnapshotPart) throws(Errno) -> SnapshotPart {
     var ids: Set<ChunkID> = []
@@ -26,10 +33,13 @@ struct RecoveryFilter {
       if let content = record.content, !isReadable(content) {
         record.content = content.withoutManifest
       }
-      // A version of a package is one archive, and cannot be supplied by files.
-      record.conflicts = record.conflicts.compactMap {
+      let conflicts = record.conflicts
+      record.conflicts = conflicts.compactMap {
         isReadable($0) ? $0 : record.kind == .file ? $0.withoutManifest : nil
       }
+      // A version of a package is one archive, and cannot be supplied by files. The device that
+      // made these edits finds the conflict again.
+      if record.conflicts.count < conflicts.count { disputed.insert(record.id) }
       return record
     }
     // A removed item has no name under which a device could supply it. A device that has its
