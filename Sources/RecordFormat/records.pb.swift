@@ -491,8 +491,7 @@ nonisolated struct WireRecovery: Sendable {
 
   var knownHashes: Data = Data()
 
-  /// Packages of which the snapshot lacks a conflict version, by identity. Absent in what was written
-  /// before there was such a field.
+  /// Packages of which the snapshot lacks a conflict version, by identity.
   var disputedPackages: [Data] = []
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
