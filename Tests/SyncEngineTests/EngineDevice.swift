@@ -169,6 +169,18 @@ final class EngineDevice: Sendable {
     return try content.open(key, writable: false).read(count: Int(now.size), at: 0)
   }
 
+  /// The conflict versions of a file as text, sorted.
+  func conflicts(_ path: String) async throws -> [String] {
+    guard let number = try find(path)?.number else { throw Errno.noSuchFileOrDirectory }
+    var result: [String] = []
+    for version in try sync.versions(of: number) where version.isConflict {
+      let collected = Collected()
+      try await sync.read(version.id, of: number) { await collected.add($0) }
+      result.append(String(decoding: await collected.bytes, as: UTF8.self))
+    }
+    return result.sorted()
+  }
+
   /// Path, kind, size, times and versions of everything.
   func listing() throws -> [String] {
     var result: [String] = []

@@ -26,14 +26,7 @@ import Testing
 
   /// The conflict versions as text, sorted.
   private func conflicts(_ device: EngineDevice, _ path: String = path) async throws -> [String] {
-    let number = try #require(try device.find(path)).number
-    var result: [String] = []
-    for version in try device.sync.versions(of: number) where version.isConflict {
-      let collected = Collected()
-      try await device.sync.read(version.id, of: number) { await collected.add($0) }
-      result.append(String(decoding: await collected.bytes, as: UTF8.self))
-    }
-    return result.sorted()
+    try await device.conflicts(path)
   }
 
   private func trash(_ device: EngineDevice) throws -> [RemovedPlace] {

@@ -227,6 +227,35 @@ import Testing
     }
   }
 
+  @Test("an edit of a conflict's winner spares the loser, which is current again after a recovery")
+  func theLoserOfAConflictIsNoBase() async throws {
+    try await withRestorableStore { house in
+      let first = try house.device()
+      let second = try house.device()
+      try first.write("Documents/f", Array("one".utf8))
+      try await settle(first, second)
+      try second.write("Documents/f", Array("second".utf8))
+      try first.write("Documents/f", Array("first".utf8))
+      try await second.sync.sync()
+      let earlier = try await house.copy()
+      try second.write("Documents/g", [1])
+      try await second.sync.sync()
+      second.offline.set(offline: true)
+      try await first.sync.sync()
+      #expect(try versions(first, "Documents/f").map(\.isConflict) == [false, true])
+      try first.write("Documents/f", Array("first again".utf8))
+      try await house.restore(earlier)
+      second.offline.set(offline: false)
+      _ = try await second.sync.recoverStore()
+      try await settle(first, second)
+      for device in [first, second] {
+        let current = String(decoding: try await device.read("Documents/f"), as: UTF8.self)
+        #expect(
+          try await Set(device.conflicts("Documents/f") + [current]) == ["first again", "second"])
+      }
+    }
+  }
+
   @Test("a device that was away for the recovery joins it and supplies what it has")
   func aDeviceThatWasAwayJoins() async throws {
     try await withRestorableStore { house in

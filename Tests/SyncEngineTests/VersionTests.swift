@@ -34,7 +34,7 @@ import Testing
     try await settle(again, second)
     for device in [again, second] {
       #expect(try await device.read("Documents/f") == Array("winner".utf8))
-      #expect(try await conflicts(device, "Documents/f") == ["loser"])
+      #expect(try await device.conflicts("Documents/f") == ["loser"])
     }
     await again.end()
     await second.end()
@@ -50,7 +50,7 @@ import Testing
         try second.write("Documents/f", Array("winner \(round)".utf8))
         try await settle(second, first)
       }
-      #expect(try await conflicts(first, "Documents/f") == ["loser 1", "loser 2"])
+      #expect(try await first.conflicts("Documents/f") == ["loser 1", "loser 2"])
       let number = try #require(try first.find("Documents/f")).number
       let versions = try first.sync.versions(of: number)
       let current = try #require(versions.first { $0.isCurrent })
@@ -62,14 +62,14 @@ import Testing
       await #expect(throws: VersionFailure.notFound) {
         try await first.sync.remove([losers[0], .random()], of: number)
       }
-      #expect(try await conflicts(first, "Documents/f") == ["loser 1", "loser 2"])
+      #expect(try await first.conflicts("Documents/f") == ["loser 1", "loser 2"])
       // An edit that another device makes meanwhile does not bring it back.
       _ = try await second.read("Documents/f")
       try second.write("Documents/f", Array("edited".utf8))
       try await first.sync.remove([losers[1]], of: number)
       try await settle(second, first)
       for device in [first, second] {
-        #expect(try await conflicts(device, "Documents/f") == ["loser 2"])
+        #expect(try await device.conflicts("Documents/f") == ["loser 2"])
         #expect(try await device.read("Documents/f") == Array("edited".utf8))
         #expect(try device.catalog.conflictBytes() == 7)
       }
@@ -78,17 +78,5 @@ import Testing
       #expect(try second.catalog.conflictCount() == 0)
       #expect(try second.catalog.conflictBytes() == 0)
     }
-  }
-
-  /// What versions of the file have lost, as text, sorted.
-  private func conflicts(_ device: EngineDevice, _ path: String) async throws -> [String] {
-    let number = try #require(try device.find(path)).number
-    var result: [String] = []
-    for version in try device.sync.versions(of: number) where version.isConflict {
-      let collected = Collected()
-      try await device.sync.read(version.id, of: number) { await collected.add($0) }
-      result.append(String(decoding: await collected.bytes, as: UTF8.self))
-    }
-    return result.sorted()
   }
 }
