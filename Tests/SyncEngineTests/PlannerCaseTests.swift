@@ -84,6 +84,27 @@ import Testing
     }
   }
 
+  @Test("it comes back too when the removed item had the content that is here")
+  func keptConflictsOutliveTheSameBytes() throws {
+    let record = try file(content(1, time: 10))
+    let kept = content(2, time: 5)
+    let edit = try #require(record.content)
+    var known = record
+    known.conflicts = [kept]
+    for (removed, comesBack) in [(record, true), (known, false)] {
+      let trees = ItemTrees(
+        local: LocalSide(
+          record: record, size: 1,
+          edited: EditedContent(version: content(4, time: 10).id, manifest: edit.manifest),
+          stamp: 1),
+        base: try file(content(3, time: 1)), remote: nil, stamp: 1, removed: removed,
+        keptConflicts: [kept])
+      let plan = try Planner(device: me, view: SimulatedDevice(device: me)).plan([item: trees])
+      #expect(plan.upserts.map(\.conflicts) == (comesBack ? [[kept]] : []))
+      #expect(plan.upserts.map(\.content?.manifest) == (comesBack ? [edit.manifest] : []))
+    }
+  }
+
   @Test("a content that was announced by name keeps its parent when it is sent")
   func theParentOfAnAnnouncedContent() throws {
     let sent = content(2, parent: VersionID(high: 5, low: 1), time: 10)
@@ -229,6 +250,41 @@ import Testing
         guard case .upsert(let record, _, _) = operation else { return false }
         return record.id == inner && record.conflicts.count == 1
       })
+  }
+
+  @Test("a file of a package that loses stays for a conflict version that only this device keeps")
+  func keptConflictsOutliveTheirPackage() throws {
+    let inner = ItemID(high: 1, low: 3)
+    let kept = version(4, time: 500)
+    var file = try announced(by: them)
+    file.id = inner
+    file.links = [Link(parent: package, name: try ItemName("b"))]
+    file.content = version(3, time: 1000)
+    for hasKept in [true, false] {
+      var device = try conflict(file)
+      // The other device edited the package last, and a third one removed the file.
+      device.remote[item]?.content = version(2, time: 20_000)
+      device.remote[item]?.modified = Timestamp(nanoseconds: 20_000)
+      device.remote[inner] = nil
+      device.base[inner] = nil
+      device.touch(inner)
+      var items = device.gather()
+      if hasKept { items[inner]?.keptConflicts = [kept] }
+      // First the log gets the version of this device.
+      let first = try Planner(device: me, view: device).plan(items)
+      let archive = try #require(first.archives[package])
+      device.remote[package]?.conflicts = [
+        ContentVersion(
+          id: archive.id, parent: nil, device: me, modified: archive.modified, size: 1,
+          manifest: SimulatedDevice.manifest(of: archive.id))
+      ]
+      items = device.gather()
+      if hasKept { items[inner]?.keptConflicts = [kept] }
+      let second = try Planner(device: me, view: device).plan(items)
+      let stays = second.upserts.filter { $0.id == inner }
+      #expect(stays.map(\.conflicts) == (hasKept ? [[kept]] : []))
+      #expect(stays.map(\.content) == (hasKept ? [file.content] : []))
+    }
   }
 
   /// Of a package that loses is kept what somebody has: a file that is announced and not sent is not

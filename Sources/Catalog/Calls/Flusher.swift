@@ -41,7 +41,7 @@ final class Flusher: Sendable {
   /// Freed memory goes back to the system when there is so much of it, in bytes: in a quiet moment,
   /// and in one that is not. It takes some milliseconds.
   static let quietSlack = 8 << 20
-  static let busySlack = 32 << 20
+  static let busySlack = 16 << 20
   /// The write-ahead log is folded into the database when it has more pages than this; that takes the
   /// connection's lock for as long as the disk needs for them.
   static let longestLog = 8192
@@ -114,7 +114,7 @@ final class Flusher: Sendable {
 
 extension ContainerCatalog {
   /// Gives freed memory back to the system, as each flush does: for a caller that used much of it
-  /// without changing anything here.
+  /// without changing anything here, or between two flushes.
   package func giveBackMemory() {
     if freedMemory() > Flusher.quietSlack { returnFreedMemory() }
   }

@@ -24,12 +24,10 @@ final class SQLConnection: @unchecked Sendable {
   private var isClosed = false
   private var cache = SQLConnection.usualCache
 
-  /// Of pages, in KiB. A large flush has room for all that it changes, so that each page is written once;
-  /// else the caches above, of what is asked for, serve better than pages.
+  /// Of pages, in KiB. A large flush has room for most of what it changes, so that few pages are
+  /// written twice. Otherwise the caches above, of what is asked for, serve better than pages.
   static let usualCache = 4096
-  private static let largeCache = 32768
-  /// Enough for the indices of some hundred thousand items.
-  static let middleCache = 16384
+  private static let largeCache = 16384
 
   init(_ queue: DatabaseQueue) throws {
     self.queue = queue
@@ -117,9 +115,8 @@ final class SQLConnection: @unchecked Sendable {
   }
 
   /// What is beyond the usual goes at once, unless the open transaction changed it.
-  func setLargeCache(_ isLarge: Bool) { setCache(isLarge ? Self.largeCache : Self.usualCache) }
-
-  func setCache(_ size: Int) {
+  func setLargeCache(_ isLarge: Bool) {
+    let size = isLarge ? Self.largeCache : Self.usualCache
     guard size != cache else { return }
     cache = size
     // Where it fails the cache stays as it was, which costs memory or time and nothing else.

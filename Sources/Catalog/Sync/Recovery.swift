@@ -156,7 +156,7 @@ extension Engine {
       if inode != nil || new == nil {
         switch log {
         case .later: applied = try withoutLostContent(applied, new)
-        case .earlier where try isAnotherLine(row, new): applied = nil
+        case .earlier where try isAnotherLine(row.applied, new): applied = nil
         case .earlier:
           applied = row.applied == row.record ? new : try withContent(of: row.applied, in: new)
         case .apart: if applied != new { applied = nil }
@@ -200,8 +200,8 @@ extension Engine {
   /// One that lost a conflict to the applied content did not become it. A content by name only
   /// gives way in the log to an edit that does not know it, since its writer keeps its bytes.
   /// Contents of one writer are of one line.
-  private func isAnotherLine(_ row: RemoteRow, _ new: [UInt8]?) throws -> Bool {
-    guard let other = try decode(new)?.content, let applied = try decode(row.applied) else {
+  private func isAnotherLine(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> Bool {
+    guard let other = try decode(new)?.content, let applied = try decode(applied) else {
       return false
     }
     if applied.conflicts.contains(where: { $0.id == other.id }) { return true }

@@ -158,7 +158,7 @@ extension ContainerCatalog {
     // It costs time or memory, and nothing else.
     try? run { engine in
       engine.withConnection {
-        engine.connection.setCache(isLarge ? SQLConnection.middleCache : SQLConnection.usualCache)
+        engine.connection.setLargeCache(isLarge)
       }
     }
     if !isLarge { giveBackMemory() }

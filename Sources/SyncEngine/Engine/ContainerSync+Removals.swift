@@ -33,6 +33,7 @@ extension ContainerSync {
         _ = try await apply(plan, [:], 0)
       }
       last = page.last
+      catalog.giveBackMemory()
       guard page.count == limit else { return }
       await Task.yield()
     }
@@ -85,6 +86,7 @@ extension ContainerSync {
         hasMoved = true
       }
       last = page.last?.item
+      catalog.giveBackMemory()
       guard page.count == limit else { break }
       await Task.yield()
     }

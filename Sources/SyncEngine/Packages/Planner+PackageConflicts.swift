@@ -142,7 +142,8 @@ extension Planner {
   private func takeTheirs(_ inside: [ItemID], _ targets: inout Targets) {
     for id in inside {
       guard let trees = targets.items[id], let remote = trees.remote else {
-        targets[id] = Target(record: nil)
+        // The version of our package has no conflict versions of its files, so such a file stays.
+        if targets.items[id]?.hasOnlyCopies != true { targets[id] = Target(record: nil) }
         continue
       }
       if let content = remote.content, content.manifest == nil, content.device == merge.device {

@@ -84,18 +84,11 @@ struct Merge {
       // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
       // to wait for that.
       if local.isBusy { return Target(record: local.record, isDeferred: true) }
-      // A version by name only is no reason: nobody can read it.
-      let readable = trees.keptConflicts.filter { $0.manifest != nil }
-      let lacking = removed?.lacks(readable) ?? readable
-      guard local.record.kind == .file, !lacking.isEmpty else { return Target(record: nil) }
-      let record = Self.revived(local.record, removed: removed, base: base)
-      // The same bytes were saved again: they are news to no device, and the record names them.
-      guard local.edited != nil else { return Target(record: record) }
-      return withLocalContent(local, in: record, parent: base?.content?.parent)
+      return removedThere(local: local, trees, parent: base?.content?.parent)
     }
     if base != nil, !local.isBusy, let removed, let edited = local.edited {
       switch Self.wasRemoved(edited, size: local.size, with: removed) {
-      case true?: return Target(record: nil)
+      case true?: return removedThere(local: local, trees, parent: base?.content?.id)
       case nil: return Target(record: local.record, needsUpload: true, isDeferred: true)
       case false?: break
       }
@@ -103,9 +96,7 @@ struct Merge {
     var record = Self.revived(local.record, removed: removed, base: base)
     // The removed record may hold the very bytes that come back.
     if let edited = local.edited {
-      record.conflicts.removeAll {
-        $0.id == edited.version || (edited.manifest != nil && $0.manifest == edited.manifest)
-      }
+      record.conflicts.removeAll { $0.isOf(edited) }
     }
     guard !local.isBusy else {
       guard base == nil, local.mayBeAnnounced, let edited = local.edited else {
@@ -117,6 +108,19 @@ struct Merge {
       return withLocalContent(open, in: record, parent: nil)
     }
     return withLocalContent(local, in: record, parent: base?.content?.id)
+  }
+
+  /// Removed on another device, and without an edit here that the removal did not know: it goes,
+  /// unless this device keeps conflict versions for the log that the removal did not know.
+  private func removedThere(
+    local: LocalSide, _ trees: ItemTrees, parent: VersionID?
+  ) -> Target {
+    guard trees.hasOnlyCopies else { return Target(record: nil) }
+    var record = Self.revived(local.record, removed: trees.removed, base: trees.base)
+    // The same bytes were saved again: they are news to no device, and the record names them.
+    guard let edited = local.edited else { return Target(record: record) }
+    record.conflicts.removeAll { $0.isOf(edited) }
+    return withLocalContent(local, in: record, parent: parent)
   }
 
   /// Whether an edit is one of the contents that an item had when it was removed: the log took it
@@ -344,5 +348,12 @@ struct Merge {
     let removed = Set(base).subtracting(local).union(Set(base).subtracting(remote))
     let merged = Set(local).union(remote).subtracting(removed)
     return merged.isEmpty ? local : merged.sorted()
+  }
+}
+
+extension ContentVersion {
+  /// Whether it is this edit, by its identity or as the same bytes.
+  fileprivate func isOf(_ edited: EditedContent) -> Bool {
+    id == edited.version || (edited.manifest != nil && manifest == edited.manifest)
   }
 }

@@ -76,6 +76,14 @@ package struct ItemTrees: Hashable, Sendable {
     self.remote = remote
     self.stamp = stamp ?? local?.stamp
   }
+
+  /// Whether a file that is gone from the log is local here with conflict versions that this device
+  /// alone keeps. Nobody can read a version by name only, so such a version does not count.
+  var hasOnlyCopies: Bool {
+    guard remote == nil, local?.record.kind == .file else { return false }
+    let readable = keptConflicts.filter { $0.manifest != nil }
+    return !(removed?.lacks(readable) ?? readable).isEmpty
+  }
 }
 
 /// The rest of the trees, where local, base and remote agree, for names and parents.
