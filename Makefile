@@ -114,14 +114,14 @@ soak-rollback: build ## three devices on a store that is set back over and over 
 
 soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	@.ci/setup tests
-	$(SWIFT) build --build-tests
+	.ci/build-tests $(SWIFT)
 	@round=0; while [ $$round -lt $(SOAK) ]; do \
 	  round=$$((round + 1)); echo "round $$round of $(SOAK)"; \
 	  $(SWIFT) test --skip-build --filter EndToEndTests || exit 1; done
 
 crash: ## kill the daemon, cut the power and fail the disk at every place, and print the figures
 	@.ci/setup tests
-	$(SWIFT) build --build-tests
+	.ci/build-tests $(SWIFT)
 	@status=0; UBIQUITYFS_CRASH=all $(SWIFT) test --skip-build \
 	  --filter 'CrashTests|PowerCutTests|FailingDiskTests' > .build/crash.log 2>&1 || status=$$?; \
 	  grep -aE 'recorded an issue|^↳|error: Exited' .build/crash.log | head -40; \
@@ -129,7 +129,7 @@ crash: ## kill the daemon, cut the power and fail the disk at every place, and p
 
 soak-model: ## random sequences of system calls against the models, for MODEL_MINUTES minutes each
 	@.ci/setup tests
-	$(SWIFT) build --build-tests
+	.ci/build-tests $(SWIFT)
 	MODEL_MINUTES=$(MODEL_MINUTES) $(SWIFT) test --skip-build --filter sequencesGoOnForMinutes
 
 simulate: ## simulated lives of devices: one told step by step (SEED=), SIMULATION_RUNS= many, or without end
