@@ -41,6 +41,8 @@ final class DeviceLife: @unchecked Sendable {
   let store: FaultyStore
   let account: SimulatedAccount
   let offline = OfflineSwitch()
+  /// A daemon mounts, and answers, only then.
+  var hasStarted = false
   /// Inodes that programs have locked.
   private let locks = Lock(FileLocks())
 

@@ -158,7 +158,10 @@ final class SimulatedDevice: @unchecked Sendable {
       isHolding = false
       isStopping = false
       for problem in try life.problems() { world.report("\(name) after its start: \(problem)") }
-      Task { await life.sync.start() }
+      Task {
+        await life.sync.start()
+        life.hasStarted = true
+      }
     }
   }
 

@@ -76,6 +76,9 @@ extension World {
 
   func synchronize(_ device: SimulatedDevice) -> String? {
     guard let life = device.life else { return "\(device.name) is down" }
+    guard scheduler.run(within: 60 * Self.second, until: { life.hasStarted }) else {
+      return "\(device.name) does not start"
+    }
     nonisolated(unsafe) var result: Result<Void, any Error>?
     scheduler.perform(life.owner) {
       Task {
