@@ -17,6 +17,13 @@ package struct LogSegment: Equatable, Sendable {
   }
 }
 
+/// What one look at a log gave.
+package struct LogBatch: Sendable {
+  package var segments: [LogSegment] = []
+  /// Whether the log had no more than these when it was listed.
+  package var isLast = true
+}
+
 /// One container in the backend: its log, and the chunks of its files.
 ///
 /// Safe from any task; it holds no state but names and keys.
@@ -46,7 +53,7 @@ package final class RemoteContainer: Sendable {
   // MARK: - Reading the log
 
   /// The segments after a position, in order, verified against it and each other; none at the head.
-  /// There may be more than are given: ask again after the last of them.
+  /// There may be more than are given, as the batch says: ask again after the last of them.
   ///
   /// One that fails its check ends the batch; when it is the first, its error is thrown. So what is
   /// given is always whole and in order, and a damaged segment is never passed over.
@@ -60,9 +67,9 @@ package final class RemoteContainer: Sendable {
   /// Fails with `.logRemoved` when the log goes on only later than at the next segment, and with
   /// `.rolledBack` when the segment at the position, and everything after it, is missing or is
   /// another.
-  package func segments(
+  package func batch(
     after position: LogPosition, readsHead: Bool = false, looksBack: Int = 16
-  ) async throws(RemoteError) -> [LogSegment] {
+  ) async throws(RemoteError) -> LogBatch {
     let log = ObjectName.log(incarnation)
     let head = ObjectName.segment(incarnation, position.sequence)
     async let checked = readsHead ? headState(position) : HeadState.unknown
@@ -90,13 +97,13 @@ package final class RemoteContainer: Sendable {
       } else if names.isEmpty {
         // A list may be older than this device's last look; the object itself decides.
         switch state == .unknown ? await headState(position) : state {
-        case .same: return []
+        case .same: return LogBatch()
         case .failed(let error): throw error
         case .missing, .other, .unknown: throw .rolledBack(object: head)
         }
       }
     }
-    guard let first = names.first else { return [] }
+    guard let first = names.first else { return LogBatch() }
     if let sequence = ObjectName.sequence(first.dropFirst(log.count)),
       sequence > position.sequence
     {
@@ -113,7 +120,16 @@ package final class RemoteContainer: Sendable {
         throw .rolledBack(object: head)
       }
     }
-    return try await read(names, after: position)
+    let segments = try await read(names, after: position)
+    let isLast = segments.count == names.count && names.count < Self.batchSegments
+    return LogBatch(segments: segments, isLast: isLast)
+  }
+
+  /// The segments of a batch.
+  package func segments(
+    after position: LogPosition, readsHead: Bool = false, looksBack: Int = 16
+  ) async throws(RemoteError) -> [LogSegment] {
+    try await batch(after: position, readsHead: readsHead, looksBack: looksBack).segments
   }
 
   /// The keys from some segments before a position on; of those after it a batch.

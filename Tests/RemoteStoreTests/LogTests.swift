@@ -28,6 +28,30 @@ import Testing
       try await fixture.container.segments(after: written[140].position) == Array(written[141...]))
   }
 
+  @Test("a batch says whether the log had more")
+  func batchesKnowTheEnd() async throws {
+    let fixture = try await Fixture()
+    var positions = [try await fixture.head()]
+    for index in UInt64(0)..<70 {
+      let changes = try Fixture.changes("name \(index)", low: index)
+      positions.append(
+        try #require(
+          try await fixture.container.commit(
+            changes, after: positions[positions.count - 1], from: Fixture.origin)))
+    }
+    let (container, head) = (fixture.container, positions[70])
+    #expect(try await container.batch(after: positions[0]).isLast == false)
+    #expect(try await container.batch(after: positions[60]).isLast)
+    #expect(try await container.batch(after: head).isLast)
+    let key = try #require(
+      try await fixture.store.list(prefix: "", after: nil, limit: .max).last {
+        $0.contains("/log/")
+      })
+    try await fixture.store.replace(key, [1, 2, 3])
+    let rest = try await container.batch(after: positions[60])
+    #expect(rest.segments.count == 9 && !rest.isLast)
+  }
+
   @Test func oneOfTwoCommitsWins() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()

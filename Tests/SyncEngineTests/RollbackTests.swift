@@ -38,6 +38,10 @@ final class RestorableHousehold {
     devices.firstIndex { $0 === device }.map { meters[$0].traffic.requests } ?? 0
   }
 
+  func lists(of device: EngineDevice) -> UInt64 {
+    devices.firstIndex { $0 === device }.map { meters[$0].traffic.lists } ?? 0
+  }
+
   func copy() async throws -> [String: [UInt8]] {
     var result: [String: [UInt8]] = [:]
     for key in try await store.list(prefix: "", after: nil, limit: .max) {
@@ -344,6 +348,20 @@ extension EngineDevice {
       device.offline.set(offline: false)
       try await device.evict("Documents/a")
       #expect(try device.find("Documents/a")?.content == .remote)
+    }
+  }
+
+  @Test("another device's change is applied after one list of the log")
+  func oneListFindsNews() async throws {
+    try await withRestorableStore { house in
+      let (first, second, _) = try await house.pair()
+      try first.write("Documents/new", [1])
+      try await first.sync.sync()
+      let before = house.lists(of: second)
+      try await second.sync.sync()
+      #expect(try second.find("Documents/new") != nil)
+      // The second list is of the cycle's next round, which finds nothing more to do.
+      #expect(house.lists(of: second) - before == 2)
     }
   }
 

@@ -30,7 +30,7 @@ extension ContainerSync {
   /// hash is compared when something is about to be put, and on the first look after an
   /// interruption.
   func look(_ remote: RemoteContainer, after position: LogPosition) async throws(CycleFailure)
-    -> [LogSegment]
+    -> LogBatch
   {
     let started = monotonicNanoseconds()
     let isDirty = try local { () throws(Errno) in try coordinator.catalog.dirtyCount() } > 0
@@ -41,11 +41,11 @@ extension ContainerSync {
       || (isDirty && !health.isConfirmed(position, within: StoreHealth.putLimit / 2))
     let looksBack =
       isThorough ? StoreHealth.thoroughLook : readsHead ? StoreHealth.longLook : StoreHealth.look
-    let segments = try await remotely { () throws(RemoteError) in
-      try await remote.segments(after: position, readsHead: readsHead, looksBack: looksBack)
+    let batch = try await remotely { () throws(RemoteError) in
+      try await remote.batch(after: position, readsHead: readsHead, looksBack: looksBack)
     }
     if readsHead { health.confirm(position, at: started) }
-    return segments
+    return batch
   }
 
   /// The store shows another log than this device has read.

@@ -76,9 +76,9 @@ extension ContainerSync {
     while true {
       position = try local { () throws(Errno) in try coordinator.catalog.position() }
       let after = position
-      let segments: [LogSegment]
+      let batch: LogBatch
       do throws(CycleFailure) {
-        segments = try await look(remote, after: after)
+        batch = try await look(remote, after: after)
       } catch .remote(.logRemoved(let object)) {
         // This device was away for longer than the log reaches.
         let reason =
@@ -99,8 +99,8 @@ extension ContainerSync {
         continue
       }
       if foreignHead == nil { setCondition(.normal) }
-      guard !segments.isEmpty else { return try checkForeignHead() }
-      for segment in segments {
+      guard !batch.segments.isEmpty else { return try checkForeignHead() }
+      for segment in batch.segments {
         if segment.origin.device == device { try noteUnacknowledged(segment.changes.removals) }
         let before = versionsForEvents(segment.changes.upserts)
         try local { () throws(Errno) in
@@ -111,6 +111,8 @@ extension ContainerSync {
         FaultPoint.reach("sync.folded")
         noteForEvents(segment, before)
       }
+      // Another device's head that was read meanwhile may be of a later segment: look again.
+      if batch.isLast, foreignHead == nil { return }
     }
   }
 
