@@ -37,7 +37,9 @@ extension ContainerCatalog {
       return try only ?? engine.differing()
     }
     let wanted = only.map { Set($0) }
+    // An item takes about a kilobyte here: a dictionary that grows has it twice for a moment.
     var result: [ItemID: ItemDifference] = [:]
+    result.reserveCapacity(left.count)
     var pass = 0
     while true {
       for item in left { result[item] = try run { try $0.difference(item, isOpenForWriting) } }
@@ -54,7 +56,9 @@ extension ContainerCatalog {
       }
       if left.isEmpty { break }
     }
-    return result.filter { $1.stamp != nil || $1.base != $1.remote }
+    let settled = result.compactMap { $1.stamp == nil && $1.base == $1.remote ? $0 : nil }
+    for item in settled { result[item] = nil }
+    return result
   }
 }
 

@@ -9,7 +9,7 @@ internal import SystemPackage
 /// Snapshots: written in the background, read by a device whose log goes on later than it stands.
 extension ContainerSync {
   /// Plain bytes of a part, about.
-  private static let partWeight: UInt64 = 4 << 20
+  private static let partWeight: UInt64 = 2 << 20
 
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
   /// catalog is read page by page, and gives what was there at the beginning.

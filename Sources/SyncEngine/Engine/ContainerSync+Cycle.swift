@@ -237,6 +237,7 @@ extension ContainerSync {
     let found = try coordinator.catalog.differences(of: only) {
       coordinator.isOpenForWriting($0)
     }
+    result.reserveCapacity(found.count)
     for (id, item) in found {
       var trees = ItemTrees(
         base: item.base, remote: item.remote, stamp: item.stamp, keptConflicts: kept[id] ?? [])
