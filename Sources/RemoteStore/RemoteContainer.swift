@@ -17,7 +17,7 @@ package struct LogSegment: Equatable, Sendable {
   }
 }
 
-/// What one look at a log gave.
+/// The segments that one look at a log gave.
 package struct LogBatch: Sendable {
   package var segments: [LogSegment] = []
   /// Whether the log had no more than these when it was listed.

@@ -41,7 +41,7 @@ final class DeviceLife: @unchecked Sendable {
   let store: FaultyStore
   let account: SimulatedAccount
   let offline = OfflineSwitch()
-  /// A daemon mounts, and answers, only then.
+  /// The daemon mounts and answers only after the start.
   var hasStarted = false
   /// Inodes that programs have locked.
   private let locks = Lock(FileLocks())

@@ -15,8 +15,8 @@ package struct ManyItems: Sendable {
   package var arrivals = 2_000
   /// Of these so many are made in one transaction: requests of the kernel wait for it.
   package var arrivalPart = 400
-  /// That were changed here. A plan takes some kilobytes for an item. So many items just fit into
-  /// dictionaries of 8,192 and of 4,096 places, a few more take twice that.
+  /// Items that were changed here. A plan takes some kilobytes for each item. A dictionary of 8,192
+  /// places has room for 6,144 items, and one of 4,096 places for 3,072.
   package var departures = 6_000
   package var departurePart = 3_000
 
