@@ -50,6 +50,43 @@ import Testing
     #expect(plan.removals.isEmpty)
   }
 
+  @Test("a removed directory stays if the end of a cycle puts a directory back into it")
+  func brokenCyclesKeepTheirDirectory() throws {
+    func directory(_ number: UInt64, _ name: String, in parent: ItemID) throws -> ItemRecord {
+      let time = Timestamp(nanoseconds: 1000)
+      return ItemRecord(
+        id: ItemID(high: 4, low: number), kind: .directory,
+        links: [Link(parent: parent, name: try ItemName(name))], mode: 0o755, modified: time,
+        created: time)
+    }
+    let (moved, other, target) = (
+      try directory(1, "moved", in: .documents), try directory(2, "other", in: .documents),
+      try directory(3, "target", in: .documents)
+    )
+    var device = SimulatedDevice(device: me)
+    for record in [moved, other, target] {
+      device.local[record.id] = SimulatedDevice.Node(record: record)
+      device.base[record.id] = record
+      device.remote[record.id] = record
+    }
+    // Here "moved" goes into "other", and "target" is removed.
+    device.local[moved.id]?.record = try directory(1, "moved", in: other.id)
+    device.touch(moved.id)
+    device.remove(target.id)
+    // Another device moved "other" into "moved", and that into "target".
+    device.remote[moved.id] = try directory(1, "moved", in: target.id)
+    device.remote[other.id] = try directory(2, "other", in: moved.id)
+    let plan = try Planner(device: me, view: device).plan(device.gather())
+    #expect(plan.removals.isEmpty)
+    let placed = plan.local.compactMap { operation -> ItemRecord? in
+      guard case .upsert(let record, _, _) = operation else { return nil }
+      return record
+    }
+    // Parents first.
+    #expect(placed.map(\.id) == [target.id, moved.id, other.id])
+    #expect(placed.map { $0.links.first?.parent } == [.documents, target.id, moved.id])
+  }
+
   // MARK: After a recovery of the store
 
   private func content(_ number: UInt64, parent: VersionID? = nil, time: Int64) -> ContentVersion {

@@ -4,8 +4,21 @@ internal import SystemPackage
 /// No directory is ever within itself: not when all is done, and not while some of it waits.
 extension Planner {
   /// Two moves that each were fine can make a cycle together. The log's placement is acyclic, so
-  /// the directories of a cycle go back to it.
-  func breakCycles(_ targets: inout Targets) {
+  /// the directories of a cycle go back to it. A directory that they go back into stays, and may
+  /// complete another cycle. True: some went back.
+  func breakCycles(_ targets: inout Targets) throws(Errno) -> Bool {
+    var hasMoved = false
+    while true {
+      let moved = sendBack(&targets)
+      guard !moved.isEmpty else { return hasMoved }
+      hasMoved = true
+      try keepParents(moved, &targets)
+    }
+  }
+
+  /// The directories that were in a cycle and are now where the log has them.
+  private func sendBack(_ targets: inout Targets) -> [ItemID] {
+    var moved: [ItemID] = []
     // Directories whose way up ends. None of them is in a cycle, so breaking one moves none of
     // them.
     var sound: Set<ItemID> = []
@@ -20,9 +33,11 @@ extension Planner {
       {
         if let start = places[current] {
           for member in path[start...] {
-            if let links = targets.items[member]?.remote?.links {
-              targets[member]?.record?.links = links
-            }
+            guard let links = targets.items[member]?.remote?.links,
+              targets[member]?.record?.links != links
+            else { continue }
+            targets[member]?.record?.links = links
+            moved.append(member)
           }
           isSound = false
           break
@@ -35,6 +50,7 @@ extension Planner {
       }
       if isSound { sound.formUnion(path) }
     }
+    return moved
   }
 
   /// The nearest directory above one that both trees agree on which is itself to be planned; the

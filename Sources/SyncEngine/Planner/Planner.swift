@@ -38,10 +38,11 @@ package struct Planner<View: TreeView> {
     var targets = Targets(items: items, steps: steps)
     for (id, trees) in items { targets[id] = merge.target(of: trees) }
     try settlePackages(&targets)
-    try keepParents(&targets)
+    try keepParents(targets.presentIDs, &targets)
     hold(claimed.filter { items[$0] != nil }.sorted(), &targets)
     holdAround(&targets)
-    breakCycles(&targets)
+    if try breakCycles(&targets) { holdAround(&targets) }
+    try keepForExcluded(&targets)
     try waitForCycles(&targets)
     if let adoption = try settleNames(&targets) { return adoption }
     return try emit(targets)
@@ -49,9 +50,10 @@ package struct Planner<View: TreeView> {
 
   // MARK: Parents
 
-  /// A directory that something is still in, or is put into, stays. Source: CONTRACT, "Conflicts".
-  private func keepParents(_ targets: inout Targets) throws(Errno) {
-    var pending = targets.presentIDs
+  /// A directory that one of `children` is still in, or is put into, stays. Source: CONTRACT,
+  /// "Conflicts".
+  func keepParents(_ children: [ItemID], _ targets: inout Targets) throws(Errno) {
+    var pending = children
     var placed: Set<ItemID> = []
     while let id = pending.popLast() {
       guard placed.insert(id).inserted, let target = targets[id], var record = target.record else {
@@ -87,7 +89,6 @@ package struct Planner<View: TreeView> {
         targets[id]?.record = record
       }
     }
-    try keepForExcluded(&targets)
   }
 
   private func isKnownOnBothSides(_ id: ItemID, _ targets: Targets) throws(Errno) -> Bool {
