@@ -66,45 +66,56 @@ struct FoldTracking {
   private mutating func add(_ bytes: Int) {
     weight += bytes + 128
     guard weight > limit else { return }
-    for was in items.dropPassed() { weight -= (was?.count ?? 0) + 128 }
+    let dropped = items.dropPassed()
+    for was in dropped.values { weight -= was.count + 128 }
+    weight -= dropped.absent * 128
     // Not so little that the next few changes make it look through all again.
     if weight > limit / 4 * 3 { giveUp() }
   }
 }
 
-/// Old values of changed rows; nil for rows that did not exist.
+/// Old values of changed rows.
+///
+/// Rows that did not exist are apart from those that did, because a place for an old value is much
+/// larger than a key.
 struct ChangedRows<Key: Hashable & Comparable, Value> {
-  private(set) var old: [Key: Value?] = [:]
+  private var old: [Key: Value] = [:]
+  private var absent: Set<Key> = []
   /// Rows up to this one are not asked for any more.
   var passed: Key?
 
-  /// Whether it is noted now.
+  var keys: [Key] { Array(old.keys) + absent }
+
+  /// Whether it is noted now. `was`: nil for a row that did not exist.
   mutating func note(_ key: Key, _ was: Value?) -> Bool {
     if let passed, key <= passed { return false }
-    guard old[key] == nil else { return false }
-    old[key] = .some(was)
+    guard old[key] == nil, !absent.contains(key) else { return false }
+    if let was { old[key] = was } else { absent.insert(key) }
     return true
   }
 
-  mutating func dropPassed() -> [Value?] {
-    guard let passed else { return [] }
+  /// Gives the old values of those that existed, and how many did not.
+  mutating func dropPassed() -> (values: [Value], absent: Int) {
+    guard let passed else { return ([], 0) }
     let dropped = old.filter { $0.key <= passed }
     for key in dropped.keys { old[key] = nil }
-    return Array(dropped.values)
+    let before = absent.count
+    absent = absent.filter { $0 > passed }
+    return (Array(dropped.values), before - absent.count)
   }
-}
 
-/// A page of rows as they are, made one of rows as they were. `isLast`: no rows come after it.
-func asItWas<Key: Hashable & Comparable, Value>(
-  _ rows: [(Key, Value)], after start: Key?, isLast: Bool, _ changed: [Key: Value?]
-) -> [(Key, Value)] {
-  guard !changed.isEmpty else { return rows }
-  var result = Dictionary(rows, uniquingKeysWith: { first, _ in first })
-  let end = isLast ? nil : rows.last?.0
-  for (key, was) in changed {
-    if let start, key <= start { continue }
-    if let end, key > end { continue }
-    result[key] = was
+  /// A page of rows as they are, made one of rows as they were. `isLast`: no rows come after it.
+  func asItWas(_ rows: [(Key, Value)], after start: Key?, isLast: Bool) -> [(Key, Value)] {
+    guard !old.isEmpty || !absent.isEmpty else { return rows }
+    let end = isLast ? nil : rows.last?.0
+    func isOfPage(_ key: Key) -> Bool {
+      if let start, key <= start { return false }
+      if let end, key > end { return false }
+      return true
+    }
+    var result = Dictionary(rows, uniquingKeysWith: { first, _ in first })
+    for (key, was) in old where isOfPage(key) { result[key] = was }
+    for key in absent where isOfPage(key) { result[key] = nil }
+    return result.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
   }
-  return result.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
 }

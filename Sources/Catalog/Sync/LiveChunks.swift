@@ -83,10 +83,10 @@ package final class LiveChunks {
         throw Errno.canceled
       }
       var records: [ItemRecord] = []
-      for item in tracking.items.old.keys {
+      for item in tracking.items.keys {
         if let record = try engine.remote(item) { records.append(record) }
       }
-      for item in tracking.removed.old.keys {
+      for item in tracking.removed.keys {
         if let kept = try engine.removedItem(item) { records.append(kept.record) }
       }
       return (try engine.position(), records)

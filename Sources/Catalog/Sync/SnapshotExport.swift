@@ -99,7 +99,7 @@ package final class SnapshotExport {
         }
       }
       let (isLast, after) = next(rows.map(\.0), { .items(after: $0) }, .chunks(after: nil))
-      result.items = asItWas(rows, after: start, isLast: isLast, tracking.items.old).map(\.1)
+      result.items = tracking.items.asItWas(rows, after: start, isLast: isLast).map(\.1)
       return (result, after)
     case .chunks(let start):
       let rows = try engine.database { db in
@@ -111,18 +111,18 @@ package final class SnapshotExport {
         }
       }
       let (isLast, after) = next(rows.map(\.0), { .chunks(after: $0) }, .removed(after: nil))
-      result.part.chunks = asItWas(rows, after: start, isLast: isLast, tracking.chunks.old).map(\.1)
+      result.part.chunks = tracking.chunks.asItWas(rows, after: start, isLast: isLast).map(\.1)
       return (result, after)
     case .removed(let start):
       let rows = try engine.removedPage(after: start, limit: page)
       let (isLast, after) = next(rows.map(\.0), { .removed(after: $0) }, .packs(after: nil))
-      result.part.removed = asItWas(rows, after: start, isLast: isLast, tracking.removed.old).map(
+      result.part.removed = tracking.removed.asItWas(rows, after: start, isLast: isLast).map(
         \.1)
       return (result, after)
     case .packs(let start):
       let rows = try engine.packPage(after: start, limit: page).map { ($0.pack, $0) }
       let (isLast, after) = next(rows.map(\.0), { .packs(after: $0) }, .done)
-      result.part.packs = asItWas(rows, after: start, isLast: isLast, tracking.packs.old).map(\.1)
+      result.part.packs = tracking.packs.asItWas(rows, after: start, isLast: isLast).map(\.1)
       return (result, after)
     case .done:
       return (result, .done)
