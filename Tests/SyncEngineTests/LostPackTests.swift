@@ -130,6 +130,49 @@ import Testing
       }
     }
   }
+
+  @Test("a package wins its conflict though the store lost content of the other version")
+  func loserOfAPackage() async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      let package = "Documents/p.pages"
+      let files = ["a", "b"].map { "\(package)/\($0)" }
+      try first.makeDirectory(package)
+      for file in files { try first.write(file, Array("base".utf8)) }
+      try await makeFile(first, second)
+      for file in files { _ = try await second.read(file) }
+      // A conflict of this file has the first device list the packs.
+      _ = try await upload("loser", from: first, of: house)
+      let before = try await house.packs()
+      try second.write(files[0], Array("second".utf8))
+      try await second.sync.sync(timeout: .seconds(60))
+      let lost = try await house.packs().subtracting(before)
+      _ = try await upload("winner", from: second, of: house)
+      // The package of the first device is the later one.
+      try first.write(files[1], Array("first".utf8))
+      for key in lost { try await house.store.delete(key) }
+
+      try await first.sync.sync(timeout: .seconds(60))
+      // The second device still has the lost content, and uploads it again.
+      try await settle(second, first)
+      #expect(try await second.sync.verify(VerifyOptions()).isWell)
+      for device in [first, second] {
+        #expect(try await text(device) == "winner")
+        var texts: [String] = []
+        for file in files {
+          texts.append(String(decoding: try await device.read(file), as: UTF8.self))
+        }
+        #expect(texts == ["base", "first"])
+        let number = try #require(try device.find(package)).number
+        #expect(try device.sync.versions(of: number).map(\.isConflict) == [false, true])
+      }
+      let number = try #require(try first.find(package)).number
+      let version = try #require(try first.sync.versions(of: number).last)
+      let archive = Collected()
+      try await first.sync.read(version.id, of: number) { await archive.add($0) }
+      #expect(String(decoding: await archive.bytes, as: UTF8.self).contains("second"))
+    }
+  }
 }
 
 /// Lets go of what it presents a moment after it was asked, as a program on a busy machine does.

@@ -162,6 +162,26 @@ import Testing
     }
   }
 
+  @Test("a sync ends though the store lost what a placeholder was to supply")
+  func aLostPlaceholderIsGivenUp() async throws {
+    let rename = { (device: EngineDevice) in try device.rename("Documents/a", "Documents/b") }
+    try await withUnlistedContent(rename) { writer, other, reader, store in
+      store.refuses.withLock { $0 = true }
+      try? await reader.sync.sync(timeout: .seconds(60))
+      #expect(!store.refuses.withLock { $0 })
+      let keys = try await store.store.list(prefix: "containers/", after: nil, limit: .max)
+      for key in keys where StoreKey.isPack(key) { try await store.store.delete(key) }
+      try await reader.sync.sync(timeout: .seconds(60))
+
+      // The device that has the content locally supplies it.
+      writer.offline.set(offline: false)
+      try await settle(writer, reader, other)
+      for device in [writer, reader, other] {
+        #expect(try await device.read("Documents/b") == [2, 2])
+      }
+    }
+  }
+
   @Test("a placeholder that another device supplied is no edit beside later contents")
   func aSuppliedPlaceholderIsNoEdit() async throws {
     let write = { (device: EngineDevice) in try device.write("Documents/other", [1]) }

@@ -24,12 +24,16 @@ extension ContainerCatalog {
 
   /// Whether `fold` would take a segment, and whether all that it names will stay in the backend. A
   /// device asks before it puts one into the log, where it would stop every device for ever.
-  package func accepts(_ changes: LogChanges, after position: LogPosition) throws(Errno) -> Bool {
+  ///
+  /// `incomplete`: versions whose content the store may have lost, in packs that the log still has.
+  package func accepts(
+    _ changes: LogChanges, after position: LogPosition, incomplete: Set<VersionID> = []
+  ) throws(Errno) -> Bool {
     let next = LogPosition(sequence: position.sequence + 1, hash: position.hash)
     var isAccepted = false
     do throws(Errno) {
       try changeLazily { engine in
-        isAccepted = try engine.unusable(in: changes).isEmpty
+        isAccepted = try engine.unusable(in: changes, incomplete: incomplete).isEmpty
         try engine.fold(changes, to: next, from: nil)
         // The end of an operation that throws is that nothing was done.
         throw Errno.canceled

@@ -106,7 +106,10 @@ extension Engine {
   }
 
   /// Contents of which chunks are in no pack that is to stay, and packs of new chunks that are not.
-  func unusable(in changes: LogChanges) throws -> UnusableContent {
+  /// `incomplete`: versions whose content the store may have lost.
+  func unusable(
+    in changes: LogChanges, incomplete: Set<VersionID> = []
+  ) throws -> UnusableContent {
     var result = UnusableContent()
     var states: [PackID: Bool] = [:]
     func stays(_ pack: PackID) throws -> Bool {
@@ -131,7 +134,7 @@ extension Engine {
       for version in contents where old?.version(version.id)?.manifest != version.manifest {
         for chunk in version.manifest?.chunks ?? [] where !new.contains(chunk.id) {
           if let place = try self.chunk(chunk.id), try stays(place.pack),
-            try lostChunk(place) == nil
+            try incomplete.contains(version.id) || lostChunk(place) == nil
           {
             continue
           }
@@ -166,8 +169,10 @@ package struct UnusableContent: Hashable, Sendable {
 extension ContainerCatalog {
   /// What keeps `accepts` from taking a segment although it leaves a tree: contents whose chunks are in
   /// condemned packs, or nowhere. They are to be sent again.
-  package func unusable(in changes: LogChanges) throws(Errno) -> UnusableContent {
-    try run { try $0.unusable(in: changes) }
+  package func unusable(
+    in changes: LogChanges, incomplete: Set<VersionID> = []
+  ) throws(Errno) -> UnusableContent {
+    try run { try $0.unusable(in: changes, incomplete: incomplete) }
   }
 
   /// Those of some chunks that the log knows and that stay, and that no check found missing: new

@@ -5,6 +5,13 @@ internal import Model
 internal import RemoteStore
 internal import SystemPackage
 
+/// What of a segment can be put.
+struct UsableChanges {
+  var changes: LogChanges
+  /// Versions of packages of which the store has lost some content.
+  var incomplete: Set<VersionID> = []
+}
+
 /// Contents that a segment is to name and that are in packs which are about to go.
 extension ContainerSync {
   /// What of a segment can be put. Nil: some of the content that was sent is in packs that have been
@@ -13,7 +20,7 @@ extension ContainerSync {
   /// `archives`: the packages that the segment keeps as versions.
   func usable(
     _ changes: LogChanges, _ archives: [ItemID: PackageTree], _ remote: RemoteContainer
-  ) async throws(CycleFailure) -> LogChanges? {
+  ) async throws(CycleFailure) -> UsableChanges? {
     let catalog = coordinator.catalog
     var changes = changes
     let gone = try await lostPacks(of: changes.chunks, remote)
@@ -25,11 +32,11 @@ extension ContainerSync {
       changes.chunks.removeAll { gone.contains($0.pack) }
     }
     let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
-    guard !unusable.isEmpty else { return changes }
+    guard !unusable.isEmpty else { return UsableChanges(changes: changes) }
     let lost = unannounced.filter { unusable.packs.contains($0.pack) }
     try local { () throws(Errno) in try catalog.forgetSent(lost) }
     unannounced.removeAll { unusable.packs.contains($0.pack) }
-    var result = changes
+    var result = UsableChanges(changes: changes)
     var isWhole = lost.isEmpty
     for (index, record) in changes.upserts.enumerated() {
       guard let versions = unusable.versions[record.id] else { continue }
@@ -37,15 +44,32 @@ extension ContainerSync {
       for version in record.conflicts where versions.contains(version.id) && version.id != own {
         if try await sendAgain(version, remote) {
           isWhole = false
-        } else if archives[record.id]?.id == version.id {
-          isWhole = false
-          try await renewPackage(record.id, remote)
+        } else if let tree = archives[record.id], tree.id == version.id {
+          if try await renewPackage(record.id, tree, remote) {
+            isWhole = false
+            continue
+          }
+          // Another device may have what the store lost, and upload it again. The headers of the
+          // archive, and what is in no pack of the log, come with the next plan.
+          let nowhere = try local { () throws(Errno) in
+            try catalog.unusable(in: changes, incomplete: [version.id])
+          }
+          guard nowhere.versions[record.id]?.contains(version.id) != true else {
+            isWhole = false
+            continue
+          }
+          result.incomplete.insert(version.id)
+          logger.warning(
+            """
+            item \(record.id): some content of the package version \(version.id) is missing in the \
+            backend and not local here
+            """)
         } else {
           // It went with the item, when that was removed elsewhere and all of it was forgotten, and its
           // packs are gone: it is nowhere any more.
           logger.warning(
             "item \(record.id): the conflict version \(version.id) is nowhere any more")
-          result.upserts[index].conflicts.removeAll { $0.id == version.id }
+          result.changes.upserts[index].conflicts.removeAll { $0.id == version.id }
           try local { () throws(Errno) in
             try catalog.dropKeptConflicts([version.id], of: record.id)
           }
@@ -54,16 +78,27 @@ extension ContainerSync {
       let isOurs = record.conflicts.contains { $0.id == own && versions.contains($0.id) }
       guard isOurs || record.content.map({ versions.contains($0.id) }) ?? false else { continue }
       isWhole = false
-      // The file is read again, also where a snapshot of the open file was uploaded.
-      let uploaded = [
-        staged.removeValue(forKey: record.id), snapshots.removeValue(forKey: record.id),
-        committedSnapshots.removeValue(forKey: record.id),
-      ]
-      if uploaded.contains(where: { $0 != nil }) { continue }
-      guard let content = record.content else { continue }
-      try await renew(record.id, content, remote)
+      let wasUploaded = forgetUploaded(record.id)
+      // A local file is read again, also where a snapshot of the open file was uploaded.
+      if wasUploaded, try local({ () throws(Errno) in try isLocal(record.id) }) { continue }
+      let mine = isOurs ? record.conflicts.first { $0.id == own } : record.content
+      guard let mine else { continue }
+      try await renew(record.id, mine, remote)
     }
     return isWhole ? result : nil
+  }
+
+  /// Whether there was an upload to forget.
+  private func forgetUploaded(_ item: ItemID) -> Bool {
+    let known = [
+      staged.removeValue(forKey: item), snapshots.removeValue(forKey: item),
+      committedSnapshots.removeValue(forKey: item),
+    ]
+    return known.contains { $0 != nil }
+  }
+
+  private func isLocal(_ item: ItemID) throws(Errno) -> Bool {
+    try coordinator.catalog.local(item)?.inode.content == .local
   }
 
   /// A content that was uploaded and whose packs are condemned, or gone: sent again from here if it is
@@ -77,28 +112,43 @@ extension ContainerSync {
     try giveUp(item)
   }
 
-  /// The same for all of a package that is to be kept as it is here.
-  private func renewPackage(_ root: ItemID, _ remote: RemoteContainer) async throws(CycleFailure) {
+  /// The same for all of a package that is to be kept as `tree`. False: nothing of it is left to
+  /// send again or to give up, so another plan would be the same.
+  private func renewPackage(
+    _ root: ItemID, _ tree: PackageTree, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
     let sent = Set(unannounced.map(\.chunk.id))
+    func isUsable(_ manifest: Manifest) throws(CycleFailure) -> Bool {
+      let ids = Set(manifest.chunks.map(\.id)).subtracting(sent)
+      return try local { () throws(Errno) in
+        try catalog.usableChunks(Array(ids)).isSuperset(of: ids)
+      }
+    }
     var contents: [(ItemID, ContentVersion)] = []
+    var isRenewed = false
     for file in try local({ () throws(Errno) in try files(of: root) }) {
       let content = try local { () throws(Errno) in try catalog.shownContent(of: file.number) }
-      guard let manifest = content?.manifest ?? staged[file.item]?.manifest else { continue }
-      let ids = Set(manifest.chunks.map(\.id)).subtracting(sent)
-      let usable = try local { () throws(Errno) in try catalog.usableChunks(Array(ids)) }
-      guard !usable.isSuperset(of: ids) else { continue }
+      guard let manifest = content?.manifest ?? staged[file.item]?.manifest,
+        try !isUsable(manifest)
+      else { continue }
       if let content {
         contents.append((file.item, content))
-      } else {
+      } else if forgetUploaded(file.item) {
         // An edit that began before they were condemned, and found some of its chunks there.
-        staged[file.item] = nil
+        isRenewed = true
       }
     }
     for (item, content) in contents { try await renew(item, content, remote) }
+    guard contents.isEmpty, !isRenewed else { return true }
+    // The other device's files, and conflict versions of files, are not what the package shows here.
+    for case let content? in tree.entries.map(\.content) {
+      if try !isUsable(content), try await sendAgain(content, remote) { isRenewed = true }
+    }
+    return isRenewed
   }
 
-  private func files(of root: ItemID) throws(Errno) -> [Catalog.Inode] {
+  func files(of root: ItemID) throws(Errno) -> [Catalog.Inode] {
     guard let number = try coordinator.catalog.inodeNumber(of: root) else { return [] }
     var result: [Catalog.Inode] = []
     try coordinator.forEachBelow(number) { child in
@@ -148,14 +198,21 @@ extension ContainerSync {
       """)
   }
 
-  /// Stores a conflict version's chunks anew, from the condemned packs that they are still in: no
-  /// local file has them. False when a chunk is in no pack any more, or in a pack that the store
-  /// neither gives nor lists.
   private func sendAgain(_ version: ContentVersion, _ remote: RemoteContainer)
     async throws(CycleFailure) -> Bool
   {
+    guard let manifest = version.manifest else { return true }
+    return try await sendAgain(manifest, remote)
+  }
+
+  /// Stores a content's chunks anew, from the condemned packs that they are still in: no local file
+  /// has them. False when a chunk is in no pack any more, or in a pack that the store
+  /// neither gives nor lists.
+  private func sendAgain(_ manifest: Manifest, _ remote: RemoteContainer)
+    async throws(CycleFailure) -> Bool
+  {
     let catalog = coordinator.catalog
-    let ids = (version.manifest?.chunks ?? []).map(\.id)
+    let ids = manifest.chunks.map(\.id)
     let sent = Set(unannounced.map(\.chunk.id))
     let (usable, places) = try local { () throws(Errno) in
       (try catalog.usableChunks(ids).union(sent), try catalog.chunkLocations(ids))

@@ -189,7 +189,7 @@ extension ContainerSync {
         keepsClaims = true
         return .again
       }
-      if dropsUnannounced(plan) {
+      if try local({ () throws(Errno) in try dropsUnannounced(plan) }) {
         _ = try await commit(Plan(), to: remote, after: position)
         return .again
       }
@@ -396,9 +396,11 @@ extension ContainerSync {
     var newPosition = position
     if !changes.isEmpty {
       guard let usable = try await usable(changes, plan.archives, remote) else { return false }
-      changes = usable
+      changes = usable.changes
       guard
-        try local({ () throws(Errno) in try catalog.accepts(changes, after: position) })
+        try local({ () throws(Errno) in
+          try catalog.accepts(changes, after: position, incomplete: usable.incomplete)
+        })
       else {
         throw .local("the changes of this device do not fit the log; nothing was sent")
       }

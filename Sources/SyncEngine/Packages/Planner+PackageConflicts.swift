@@ -42,7 +42,11 @@ extension Planner {
         isChangedThere = true
       }
     }
-    guard isChangedHere, isChangedThere else { return .settled }
+    guard isChangedHere, isChangedThere else {
+      // The bytes of the base that were uploaded again, since the store had lost them, are no edit.
+      if isChangedThere { takeTheirs(inside.filter { isUploadedAgain($0, targets) }, &targets) }
+      return .settled
+    }
 
     // An edit outlives a deletion, the whole package for the least of its files.
     guard let rootHere else {
@@ -161,6 +165,14 @@ extension Planner {
       targets[id] = Target(
         record: record, replacesContent: remote.kind == .file && isNews || trees.local == nil)
     }
+  }
+
+  private func isUploadedAgain(_ id: ItemID, _ targets: Targets) -> Bool {
+    guard let trees = targets.items[id], let edited = trees.local?.edited,
+      // What was announced by name only is uploaded for the first time.
+      let known = trees.base?.content?.manifest, known == edited.manifest
+    else { return false }
+    return Self.isSame(trees.local, trees.base) && !Self.isSame(trees.remote, trees.base)
   }
 
   /// Announced by the device that has its content, which nobody else has.

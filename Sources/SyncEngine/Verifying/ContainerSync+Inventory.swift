@@ -1,4 +1,5 @@
 internal import Catalog
+internal import Coordination
 internal import Logging
 internal import Model
 internal import Platform
@@ -69,31 +70,33 @@ extension ContainerSync {
     return lost
   }
 
-  /// Whether content that is local here gives way, and the log has it as a conflict version: that
-  /// is like an eviction.
+  /// Whether content that is local here gives way, and the log has it as a conflict version, or in
+  /// one of the package around it: that is like an eviction.
   func dropsCopies(_ plan: Plan) throws(Errno) -> Bool {
-    for case .upsert(let record, let content, _) in plan.local
-    where content != .keep && record.kind == .file && !record.conflicts.isEmpty {
-      // An edit that was just uploaded has its version from `staged`.
-      guard let found = try coordinator.catalog.local(record.id), found.inode.content == .local,
-        let version = found.inode.version ?? staged[record.id]?.version
+    var losers = Losers(plan, coordinator)
+    for operation in plan.local {
+      guard let item = losers.item(of: operation), let found = try coordinator.catalog.local(item),
+        found.inode.kind == .file, found.inode.content == .local,
+        // An edit that was just uploaded has its version from `staged`.
+        let version = found.inode.version ?? staged[item]?.version
       else { continue }
-      if record.conflicts.contains(where: { $0.id == version }) { return true }
+      if try losers.contain(operation, found.record, { $0.id == version }) { return true }
     }
     return false
   }
 
   /// Whether the bytes of a conflict version that give way here were uploaded again and no segment
   /// says where. Without that segment nobody could read the version.
-  func dropsUnannounced(_ plan: Plan) -> Bool {
+  func dropsUnannounced(_ plan: Plan) throws(Errno) -> Bool {
     guard !unannounced.isEmpty else { return false }
     let sent = Set(unannounced.map(\.chunk.id))
-    for case .upsert(let record, let content, _) in plan.local
-    where content != .keep && record.kind == .file {
-      guard let manifest = staged[record.id]?.manifest,
-        record.conflicts.contains(where: { $0.manifest == manifest })
+    var losers = Losers(plan, coordinator)
+    for operation in plan.local {
+      guard let item = losers.item(of: operation), let manifest = staged[item]?.manifest,
+        manifest.chunks.contains(where: { sent.contains($0.id) }),
+        let found = try coordinator.catalog.local(item)
       else { continue }
-      if manifest.chunks.contains(where: { sent.contains($0.id) }) { return true }
+      if try losers.contain(operation, found.record, { $0.manifest == manifest }) { return true }
     }
     return false
   }
@@ -119,5 +122,47 @@ extension ContainerSync {
       signals.look()
     }
     health.inventoried(at: started)
+  }
+}
+
+/// The local contents that a plan replaces or removes and that may have lost a conflict.
+private struct Losers {
+  private let catalog: ContainerCatalog
+  private var finder: PackageFinder<CatalogTrees>
+  private let hasPackages: Bool
+
+  init(_ plan: Plan, _ coordinator: ContainerCoordinator) {
+    catalog = coordinator.catalog
+    finder = PackageFinder(
+      view: CatalogTrees(catalog: catalog), types: coordinator.packages, items: [:])
+    hasPackages = !plan.packages.isEmpty
+  }
+
+  /// The item whose content the operation replaces or removes.
+  func item(of operation: LocalOperation) -> ItemID? {
+    switch operation {
+    case .upsert(let record, let content, _):
+      guard content != .keep, record.kind == .file, hasPackages || !record.conflicts.isEmpty else {
+        return nil
+      }
+      return record.id
+    // The version of a package has the files that the package loses.
+    case .remove(let item, _): return hasPackages ? item : nil
+    default: return nil
+    }
+  }
+
+  /// Whether the file has lost a conflict, or is in a package with a version that has.
+  mutating func contain(
+    _ operation: LocalOperation, _ file: ItemRecord, _ isLoser: (ContentVersion) -> Bool
+  ) throws(Errno) -> Bool {
+    if case .upsert(let record, _, _) = operation, record.conflicts.contains(where: isLoser) {
+      return true
+    }
+    guard hasPackages else { return false }
+    for root in try finder.roots(of: file, .local) {
+      if try catalog.remote(root)?.conflicts.isEmpty == false { return true }
+    }
+    return false
   }
 }

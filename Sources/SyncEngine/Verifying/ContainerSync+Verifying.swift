@@ -283,6 +283,9 @@ extension ContainerSync {
         last = end.record.id
         for item in page {
           let versions = try local { () throws(Errno) in try lost(in: item.record, prefixes) }
+          if !versions.isEmpty, !removed, item.record.kind == .directory {
+            marked += try markFiles(of: item.record.id, prefixes)
+          }
           for version in versions {
             let record = item.record
             let isCurrent = !removed && version == record.content?.id
@@ -306,19 +309,36 @@ extension ContainerSync {
     return marked
   }
 
+  /// Of a package with a lost conflict version: marks the files that have lost content locally. A
+  /// device whose package lost the conflict shows them until it applies the other version.
+  private func markFiles(
+    of package: ItemID, _ prefixes: Set<UInt64>
+  ) throws(CycleFailure) -> [ItemID] {
+    let catalog = coordinator.catalog
+    var marked: [ItemID] = []
+    for file in try local({ () throws(Errno) in try files(of: package) }) {
+      let isLost = try local { () throws(Errno) in
+        let content = try catalog.shownContent(of: file.number)
+        return try hasLost(content?.manifest, prefixes)
+      }
+      if isLost, try markForUpload(file.item) { marked.append(file.item) }
+    }
+    return marked
+  }
+
   /// The versions of a record of which the store lost some.
   private func lost(in record: ItemRecord, _ prefixes: Set<UInt64>) throws(Errno) -> [VersionID] {
     var result: [VersionID] = []
     for version in [record.content].compactMap(\.self) + record.conflicts {
-      let candidates = (version.manifest?.chunks ?? []).map(\.id).filter {
-        prefixes.contains($0.prefix)
-      }
-      guard !candidates.isEmpty,
-        try !coordinator.catalog.lostChunks(among: candidates).isEmpty
-      else { continue }
-      result.append(version.id)
+      if try hasLost(version.manifest, prefixes) { result.append(version.id) }
     }
     return result
+  }
+
+  private func hasLost(_ manifest: Manifest?, _ prefixes: Set<UInt64>) throws(Errno) -> Bool {
+    let candidates = (manifest?.chunks ?? []).map(\.id).filter { prefixes.contains($0.prefix) }
+    guard !candidates.isEmpty else { return false }
+    return try !coordinator.catalog.lostChunks(among: candidates).isEmpty
   }
 
   /// Whether the file here has a version that the log has as a conflict version.
