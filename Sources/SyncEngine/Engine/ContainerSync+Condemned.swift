@@ -38,32 +38,31 @@ extension ContainerSync {
     unannounced.removeAll { unusable.packs.contains($0.pack) }
     var result = UsableChanges(changes: changes)
     var isWhole = lost.isEmpty
+    var absent: Set<PackID> = []
     for (index, record) in changes.upserts.enumerated() {
       guard let versions = unusable.versions[record.id] else { continue }
       let own = staged[record.id]?.version
       for version in record.conflicts where versions.contains(version.id) && version.id != own {
-        if try await sendAgain(version, remote) {
+        let tree = archives[record.id].flatMap { $0.id == version.id ? $0 : nil }
+        if try await sendAgain(version.manifest, &absent, isPart: tree != nil, remote) {
           isWhole = false
-        } else if let tree = archives[record.id], tree.id == version.id {
-          if try await renewPackage(record.id, tree, remote) {
-            isWhole = false
-            continue
-          }
-          // Another device may have what the store lost, and upload it again. The headers of the
-          // archive, and what is in no pack of the log, come with the next plan.
-          let nowhere = try local { () throws(Errno) in
-            try catalog.unusable(in: changes, incomplete: [version.id])
-          }
-          guard nowhere.versions[record.id]?.contains(version.id) != true else {
-            isWhole = false
-            continue
-          }
+        } else if let tree, try await renewPackage(record.id, tree, &absent, remote) {
+          isWhole = false
+        } else if record.kind == .directory,
+          try local({ () throws(Errno) in
+            try isInLog(version, of: record.id, changes)
+          })
+        {
+          // Another device may have what the store lost, and upload it again.
           result.incomplete.insert(version.id)
           logger.warning(
             """
             item \(record.id): some content of the package version \(version.id) is missing in the \
             backend and not local here
             """)
+        } else if tree != nil {
+          // Its headers come with the next plan.
+          isWhole = false
         } else {
           // It went with the item, when that was removed elsewhere and all of it was forgotten, and its
           // packs are gone: it is nowhere any more.
@@ -83,13 +82,24 @@ extension ContainerSync {
       if wasUploaded, try local({ () throws(Errno) in try isLocal(record.id) }) { continue }
       let mine = isOurs ? record.conflicts.first { $0.id == own } : record.content
       guard let mine else { continue }
-      try await renew(record.id, mine, remote)
+      try await renew(record.id, mine, &absent, remote)
     }
     return isWhole ? result : nil
   }
 
+  /// Whether all chunks of a version are in packs that the log has and keeps. The store may have
+  /// lost them.
+  private func isInLog(
+    _ version: ContentVersion, of item: ItemID, _ changes: LogChanges
+  ) throws(Errno) -> Bool {
+    var one = LogChanges(chunks: changes.chunks)
+    one.upserts = changes.upserts.filter { $0.id == item }
+    let nowhere = try coordinator.catalog.unusable(in: one, incomplete: [version.id])
+    return nowhere.versions[item]?.contains(version.id) != true
+  }
+
   /// Whether there was an upload to forget.
-  private func forgetUploaded(_ item: ItemID) -> Bool {
+  func forgetUploaded(_ item: ItemID) -> Bool {
     let known = [
       staged.removeValue(forKey: item), snapshots.removeValue(forKey: item),
       committedSnapshots.removeValue(forKey: item),
@@ -103,19 +113,20 @@ extension ContainerSync {
 
   /// A content that was uploaded and whose packs are condemned, or gone: sent again from here if it is
   /// here, or from those packs.
-  private func renew(_ item: ItemID, _ content: ContentVersion, _ remote: RemoteContainer)
-    async throws(CycleFailure)
-  {
+  private func renew(
+    _ item: ItemID, _ content: ContentVersion, _ absent: inout Set<PackID>,
+    _ remote: RemoteContainer
+  ) async throws(CycleFailure) {
     let catalog = coordinator.catalog
     if try local({ () throws(Errno) in try catalog.forgetVersion(of: item) }) { return }
-    if try await sendAgain(content, remote) { return }
+    if try await sendAgain(content.manifest, &absent, isPart: false, remote) { return }
     try giveUp(item)
   }
 
   /// The same for all of a package that is to be kept as `tree`. False: nothing of it is left to
   /// send again or to give up, so another plan would be the same.
   private func renewPackage(
-    _ root: ItemID, _ tree: PackageTree, _ remote: RemoteContainer
+    _ root: ItemID, _ tree: PackageTree, _ absent: inout Set<PackID>, _ remote: RemoteContainer
   ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
     let sent = Set(unannounced.map(\.chunk.id))
@@ -132,18 +143,25 @@ extension ContainerSync {
       guard let manifest = content?.manifest ?? staged[file.item]?.manifest,
         try !isUsable(manifest)
       else { continue }
-      if let content {
-        contents.append((file.item, content))
-      } else if forgetUploaded(file.item) {
+      guard let content else {
         // An edit that began before they were condemned, and found some of its chunks there.
+        if forgetUploaded(file.item) { isRenewed = true }
+        continue
+      }
+      // A placeholder that is as the log has it cannot become that.
+      let isAsInLog = try local { () throws(Errno) in
+        guard file.content == .remote else { return false }
+        return try catalog.remote(file.item)?.content?.id == content.id
+      }
+      if !isAsInLog { contents.append((file.item, content)) }
+    }
+    for (item, content) in contents { try await renew(item, content, &absent, remote) }
+    guard contents.isEmpty, !isRenewed else { return true }
+    // Such placeholders, the other device's files, and conflict versions of files.
+    for case let content? in tree.entries.map(\.content) {
+      if try !isUsable(content), try await sendAgain(content, &absent, isPart: true, remote) {
         isRenewed = true
       }
-    }
-    for (item, content) in contents { try await renew(item, content, remote) }
-    guard contents.isEmpty, !isRenewed else { return true }
-    // The other device's files, and conflict versions of files, are not what the package shows here.
-    for case let content? in tree.entries.map(\.content) {
-      if try !isUsable(content), try await sendAgain(content, remote) { isRenewed = true }
     }
     return isRenewed
   }
@@ -198,28 +216,22 @@ extension ContainerSync {
       """)
   }
 
-  private func sendAgain(_ version: ContentVersion, _ remote: RemoteContainer)
-    async throws(CycleFailure) -> Bool
-  {
-    guard let manifest = version.manifest else { return true }
-    return try await sendAgain(manifest, remote)
-  }
-
   /// Stores a content's chunks anew, from the condemned packs that they are still in: no local file
-  /// has them. False when a chunk is in no pack any more, or in a pack that the store
-  /// neither gives nor lists.
-  private func sendAgain(_ manifest: Manifest, _ remote: RemoteContainer)
-    async throws(CycleFailure) -> Bool
-  {
+  /// has them. False when a chunk is in no pack any more, or in a pack that the store neither gives
+  /// nor lists: those are added to `absent`. `isPart`: of a package's version, which is kept though a
+  /// chunk is damaged.
+  private func sendAgain(
+    _ manifest: Manifest?, _ absent: inout Set<PackID>, isPart: Bool, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
-    let ids = manifest.chunks.map(\.id)
+    let ids = (manifest?.chunks ?? []).map(\.id)
     let sent = Set(unannounced.map(\.chunk.id))
     let (usable, places) = try local { () throws(Errno) in
       (try catalog.usableChunks(ids).union(sent), try catalog.chunkLocations(ids))
     }
     var missing: [ChunkLocation] = []
     for id in Set(ids).subtracting(usable).sorted() {
-      guard let place = places[id] else { return false }
+      guard let place = places[id], !absent.contains(place.pack) else { return false }
       missing.append(place)
     }
     do throws(CycleFailure) {
@@ -227,12 +239,14 @@ extension ContainerSync {
       return true
     } catch .remote(.packMissing(let object)) {
       let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
-      guard missing.allSatisfy({ listed.contains($0.pack) }) else {
-        // A store that was set back just now has lost nothing for good.
-        try await confirmHead(remote)
-        return false
-      }
-      throw .remote(.packMissing(object: object))
+      let gone = Set(missing.map(\.pack)).subtracting(listed)
+      guard !gone.isEmpty else { throw .remote(.packMissing(object: object)) }
+      // A store that was set back just now has lost nothing for good.
+      try await confirmHead(remote)
+      absent.formUnion(gone)
+      return false
+    } catch .remote(.damaged) where isPart {
+      return false
     }
   }
 

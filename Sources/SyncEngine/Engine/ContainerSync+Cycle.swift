@@ -189,6 +189,7 @@ extension ContainerSync {
         keepsClaims = true
         return .again
       }
+      if try local({ () throws(Errno) in try renewsLosers(plan) }) { return .again }
       if try local({ () throws(Errno) in try dropsUnannounced(plan) }) {
         _ = try await commit(Plan(), to: remote, after: position)
         return .again

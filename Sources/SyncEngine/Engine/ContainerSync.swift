@@ -95,6 +95,8 @@ package actor ContainerSync {
   /// The catalog may have noted lost chunks whose files are not marked: this process noted some,
   /// or the former one ended in between.
   var hasUnmarkedLosses = true
+  /// How many tasks are marking them now.
+  var markings = 0
   /// Of one round: something was applied or uploaded; the store did not take a segment.
   var hasMoved = false
   var isRefused = false

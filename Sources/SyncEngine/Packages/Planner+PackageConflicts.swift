@@ -172,7 +172,9 @@ extension Planner {
       // What was announced by name only is uploaded for the first time.
       let known = trees.base?.content?.manifest, known == edited.manifest
     else { return false }
-    return Self.isSame(trees.local, trees.base) && !Self.isSame(trees.remote, trees.base)
+    // If the log still has that content, it gets the new places of its chunks.
+    let isCurrent = Self.isSame(trees.base?.content?.id, known, trees.remote?.content)
+    return !isCurrent && Self.isSame(trees.local, trees.base)
   }
 
   /// Announced by the device that has its content, which nobody else has.

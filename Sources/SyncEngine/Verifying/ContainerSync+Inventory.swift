@@ -73,16 +73,7 @@ extension ContainerSync {
   /// Whether content that is local here gives way, and the log has it as a conflict version, or in
   /// one of the package around it: that is like an eviction.
   func dropsCopies(_ plan: Plan) throws(Errno) -> Bool {
-    var losers = Losers(plan, coordinator)
-    for operation in plan.local {
-      guard let item = losers.item(of: operation), let found = try coordinator.catalog.local(item),
-        found.inode.kind == .file, found.inode.content == .local,
-        // An edit that was just uploaded has its version from `staged`.
-        let version = found.inode.version ?? staged[item]?.version
-      else { continue }
-      if try losers.contain(operation, found.record, { $0.id == version }) { return true }
-    }
-    return false
+    try losers(plan) { _ in true } != nil
   }
 
   /// Whether the bytes of a conflict version that give way here were uploaded again and no segment
@@ -90,15 +81,52 @@ extension ContainerSync {
   func dropsUnannounced(_ plan: Plan) throws(Errno) -> Bool {
     guard !unannounced.isEmpty else { return false }
     let sent = Set(unannounced.map(\.chunk.id))
-    var losers = Losers(plan, coordinator)
-    for operation in plan.local {
-      guard let item = losers.item(of: operation), let manifest = staged[item]?.manifest,
-        manifest.chunks.contains(where: { sent.contains($0.id) }),
-        let found = try coordinator.catalog.local(item)
-      else { continue }
-      if try losers.contain(operation, found.record, { $0.manifest == manifest }) { return true }
+    return try losers(plan) { $0.manifest.chunks.contains { sent.contains($0.id) } } != nil
+  }
+
+  /// Has an edit uploaded again that gives way and of which the store lost a part since its upload:
+  /// the log does not show the edit as a version of this file, so no look at the losses finds it.
+  func renewsLosers(_ plan: Plan) throws(Errno) -> Bool {
+    let sent = Set(unannounced.map(\.chunk.id))
+    let catalog = coordinator.catalog
+    let found = try losers(plan) { loser throws(Errno) in
+      guard loser.isEdit else { return false }
+      let ids = Set(loser.manifest.chunks.map(\.id)).subtracting(sent)
+      return try !catalog.usableChunks(Array(ids)).isSuperset(of: ids)
     }
-    return false
+    guard let found else { return false }
+    return forgetUploaded(found)
+  }
+
+  private struct Loser {
+    let manifest: Manifest
+    let isEdit: Bool
+  }
+
+  /// The first file whose local content gives way though it is a conflict version, or in one.
+  private func losers(
+    _ plan: Plan, where isWanted: (Loser) throws(Errno) -> Bool
+  ) throws(Errno) -> ItemID? {
+    let catalog = coordinator.catalog
+    var packages = LostPackages(plan, coordinator)
+    for operation in plan.local {
+      guard let item = packages.item(of: operation), let found = try catalog.local(item),
+        found.inode.kind == .file, found.inode.content == .local
+      else { continue }
+      // An edit that was just uploaded has its version from `staged`.
+      let version = found.inode.version ?? staged[item]?.version
+      let manifest =
+        try found.inode.version == nil
+        ? staged[item]?.manifest : catalog.shownContent(of: found.inode.number)?.manifest
+      guard let version, let manifest else { continue }
+      var isLoser = try packages.hold(manifest, of: found.record)
+      if case .upsert(let record, _, _) = operation, !isLoser {
+        isLoser = record.conflicts.contains { $0.id == version || $0.manifest == manifest }
+      }
+      let loser = Loser(manifest: manifest, isEdit: found.inode.version == nil)
+      if isLoser, try isWanted(loser) { return item }
+    }
+    return nil
   }
 
   /// Compares the packs that the log names with those that the store lists. The catalog notes
@@ -108,7 +136,8 @@ extension ContainerSync {
     let started = monotonicNanoseconds()
     var check = StoreCheck(options: VerifyOptions()) { _, _ in }
     try await checkPacks(&check, remote)
-    if hasUnmarkedLosses {
+    // Another task may not have come to a file that a cycle is about to replace.
+    if hasUnmarkedLosses || markings > 0 {
       let marked = try await markLost(&check)
       let (local, other) = (marked.count, check.unresolved.count)
       if local + other > 0 {
@@ -125,11 +154,12 @@ extension ContainerSync {
   }
 }
 
-/// The local contents that a plan replaces or removes and that may have lost a conflict.
-private struct Losers {
+/// What the conflict versions of packages hold, of those that a plan touches.
+private struct LostPackages {
   private let catalog: ContainerCatalog
   private var finder: PackageFinder<CatalogTrees>
   private let hasPackages: Bool
+  private var chunks: [ItemID: Set<ChunkID>] = [:]
 
   init(_ plan: Plan, _ coordinator: ContainerCoordinator) {
     catalog = coordinator.catalog
@@ -152,16 +182,16 @@ private struct Losers {
     }
   }
 
-  /// Whether the file has lost a conflict, or is in a package with a version that has.
-  mutating func contain(
-    _ operation: LocalOperation, _ file: ItemRecord, _ isLoser: (ContentVersion) -> Bool
-  ) throws(Errno) -> Bool {
-    if case .upsert(let record, _, _) = operation, record.conflicts.contains(where: isLoser) {
-      return true
-    }
-    guard hasPackages else { return false }
+  /// Whether a content of a file is in a version of a package around the file.
+  mutating func hold(_ content: Manifest, of file: ItemRecord) throws(Errno) -> Bool {
+    guard hasPackages, !content.chunks.isEmpty else { return false }
     for root in try finder.roots(of: file, .local) {
-      if try catalog.remote(root)?.conflicts.isEmpty == false { return true }
+      if chunks[root] == nil {
+        let versions = try catalog.remote(root)?.conflicts ?? []
+        chunks[root] = Set(versions.flatMap { $0.manifest?.chunks ?? [] }.map(\.id))
+      }
+      guard let known = chunks[root] else { continue }
+      if content.chunks.contains(where: { known.contains($0.id) }) { return true }
     }
     return false
   }

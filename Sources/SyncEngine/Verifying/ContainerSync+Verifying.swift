@@ -263,14 +263,18 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     // The next call marks what is noted meanwhile.
     hasUnmarkedLosses = false
+    markings += 1
     var isComplete = false
-    defer { if !isComplete { hasUnmarkedLosses = true } }
+    defer {
+      markings -= 1
+      if !isComplete { hasUnmarkedLosses = true }
+    }
     guard try local({ () throws(Errno) in try catalog.hasLostChunks() }) else {
       isComplete = true
       return []
     }
     let prefixes = try local { () throws(Errno) in try catalog.lostChunkPrefixes() }
-    var marked: [ItemID] = []
+    var marked: Set<ItemID> = []
     for removed in [false, true] {
       var last: ItemID?
       while true {
@@ -284,14 +288,14 @@ extension ContainerSync {
         for item in page {
           let versions = try local { () throws(Errno) in try lost(in: item.record, prefixes) }
           if !versions.isEmpty, !removed, item.record.kind == .directory {
-            marked += try markFiles(of: item.record.id, prefixes)
+            marked.formUnion(try markFiles(of: item.record.id, prefixes))
           }
           for version in versions {
             let record = item.record
             let isCurrent = !removed && version == record.content?.id
             let isHere = removed ? false : try isShown(version, of: record.id)
             if isCurrent || isHere, try markForUpload(record.id) {
-              marked.append(record.id)
+              marked.insert(record.id)
               continue
             }
             check.unresolved.append(
@@ -306,7 +310,7 @@ extension ContainerSync {
     try local { () throws(Errno) in try catalog.commit(durable: true) }
     isComplete = true
     for item in marked { coordinator.tellStatus(of: item) }
-    return marked
+    return marked.sorted()
   }
 
   /// Of a package with a lost conflict version: marks the files that have lost content locally. A
