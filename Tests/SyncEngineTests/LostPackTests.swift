@@ -173,6 +173,70 @@ import Testing
       #expect(String(decoding: await archive.bytes, as: UTF8.self).contains("second"))
     }
   }
+
+  private static let package = "Documents/p.pages"
+
+  /// A package of files that both devices have locally.
+  private func makePackage(_ names: [String], _ first: EngineDevice, _ second: EngineDevice)
+    async throws
+  {
+    try first.makeDirectory(Self.package)
+    for name in names { try first.write("\(Self.package)/\(name)", Array("base".utf8)) }
+    try await settle(first, second)
+    for name in names { _ = try await second.read("\(Self.package)/\(name)") }
+  }
+
+  @Test("a package wins its conflict though the store lost a placeholder of it")
+  func placeholderOfAPackage() async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      try await makePackage(["a", "b"], first, second)
+      let before = try await house.packs()
+      try first.write("\(Self.package)/c", Array("rare".utf8))
+      try await settle(first, second)
+      for key in try await house.packs().subtracting(before) { try await house.store.delete(key) }
+      let report = try await second.sync.verify(VerifyOptions())
+      #expect(!report.isWell)
+
+      try first.write("\(Self.package)/a", Array("first".utf8))
+      try await first.sync.sync(timeout: .seconds(60))
+      try second.write("\(Self.package)/b", Array("second".utf8))
+      try await second.sync.sync(timeout: .seconds(60))
+
+      try await settle(first, second)
+      _ = try await first.sync.verify(VerifyOptions())
+      try await settle(first, second)
+      for (name, text) in [("a", "base"), ("b", "second"), ("c", "rare")] {
+        let bytes = try await second.read("\(Self.package)/\(name)")
+        #expect(String(decoding: bytes, as: UTF8.self) == text)
+      }
+    }
+  }
+
+  @Test("content of a package is uploaded again though another device renamed the file")
+  func renamedFileOfAPackage() async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      try await makePackage(["a"], first, second)
+      let before = try await house.packs()
+      try first.write("\(Self.package)/b", Array("rare".utf8))
+      try await makeFile(first, second)
+      let lost = try await house.packs().subtracting(before)
+      _ = try await upload("loser", from: first, of: house)
+      try second.rename("\(Self.package)/b", "\(Self.package)/c")
+      _ = try await upload("winner", from: second, of: house)
+      for key in lost { try await house.store.delete(key) }
+
+      try await first.sync.sync(timeout: .seconds(60))
+      let third = try house.device()
+      try await settle(third, second)
+      for device in [first, second, third] {
+        let bytes = try await device.read("\(Self.package)/c")
+        #expect(String(decoding: bytes, as: UTF8.self) == "rare")
+        #expect(try await text(device) == "winner")
+      }
+    }
+  }
 }
 
 /// Lets go of what it presents a moment after it was asked, as a program on a busy machine does.

@@ -1,0 +1,181 @@
+internal import Catalog
+internal import Coordination
+internal import Logging
+internal import Model
+internal import RemoteStore
+internal import SystemPackage
+
+/// Sends contents again whose packs are condemned, or that the store lost.
+extension ContainerSync {
+  /// Whether there was an upload to forget.
+  func forgetUploaded(_ item: ItemID) -> Bool {
+    let known = [
+      staged.removeValue(forKey: item), snapshots.removeValue(forKey: item),
+      committedSnapshots.removeValue(forKey: item),
+    ]
+    return known.contains { $0 != nil }
+  }
+
+  func isLocal(_ item: ItemID) throws(Errno) -> Bool {
+    try coordinator.catalog.local(item)?.inode.content == .local
+  }
+
+  /// A content that was uploaded and whose packs are condemned, or gone: sent again from here if it is
+  /// here, or from those packs.
+  func renew(
+    _ item: ItemID, _ content: ContentVersion, _ absent: inout Set<PackID>,
+    _ remote: RemoteContainer
+  ) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    if try local({ () throws(Errno) in try catalog.forgetVersion(of: item) }) { return }
+    if try await sendAgain(content.manifest, &absent, isPart: false, remote) { return }
+    try giveUp(item)
+  }
+
+  /// The same for all of a package that is to be kept as `tree`. False: nothing of it is left to
+  /// send again or to give up, so another plan would be the same.
+  func renewPackage(
+    _ root: ItemID, _ tree: PackageTree, _ absent: inout Set<PackID>, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    let sent = Set(unannounced.map(\.chunk.id))
+    func isUsable(_ manifest: Manifest) throws(CycleFailure) -> Bool {
+      let ids = Set(manifest.chunks.map(\.id)).subtracting(sent)
+      return try local { () throws(Errno) in
+        try catalog.usableChunks(Array(ids)).isSuperset(of: ids)
+      }
+    }
+    var contents: [(ItemID, ContentVersion)] = []
+    var isRenewed = false
+    for file in try local({ () throws(Errno) in try files(of: root) }) {
+      let content = try local { () throws(Errno) in try catalog.shownContent(of: file.number) }
+      guard let manifest = content?.manifest ?? staged[file.item]?.manifest,
+        try !isUsable(manifest)
+      else { continue }
+      guard let content else {
+        // An edit that began before they were condemned, and found some of its chunks there.
+        if forgetUploaded(file.item) { isRenewed = true }
+        continue
+      }
+      // A placeholder that is as the log has it cannot become that.
+      let isAsInLog = try local { () throws(Errno) in
+        guard file.content == .remote else { return false }
+        return try catalog.remote(file.item)?.content?.id == content.id
+      }
+      if !isAsInLog { contents.append((file.item, content)) }
+    }
+    for (item, content) in contents { try await renew(item, content, &absent, remote) }
+    guard contents.isEmpty, !isRenewed else { return true }
+    // Such placeholders, the other device's files, and conflict versions of files.
+    for case let content? in tree.entries.map(\.content) {
+      if try !isUsable(content), try await sendAgain(content, &absent, isPart: true, remote) {
+        isRenewed = true
+      }
+    }
+    return isRenewed
+  }
+
+  func files(of root: ItemID) throws(Errno) -> [Catalog.Inode] {
+    guard let number = try coordinator.catalog.inodeNumber(of: root) else { return [] }
+    var result: [Catalog.Inode] = []
+    try coordinator.forEachBelow(number) { child in
+      if child.kind == .file, !child.isExcluded { result.append(child) }
+    }
+    return result
+  }
+
+  /// Of a file that somebody removed so long ago that its bytes are nowhere: it is only still shown here,
+  /// never downloaded, on a device that was away for all that time, and was to come back since something
+  /// else of its package was changed. It becomes what the log has of it.
+  private func giveUp(_ item: ItemID) throws(CycleFailure) {
+    let coordinator = coordinator
+    let catalog = coordinator.catalog
+    let operation = try local { () throws(Errno) -> LocalOperation in
+      let stamp = try catalog.dirtyStamp(item)
+      guard let remote = try catalog.remote(item) else { return .remove(item, stamp: stamp) }
+      guard let local = try catalog.local(item)?.record else { return .agree(item, stamp: stamp) }
+      // Where it is stays to be settled, and what else was changed here is still a change.
+      var record = Merge(device: device).attributes(
+        local: LocalSide(record: local, stamp: stamp), base: try catalog.base(item), remote: remote)
+      record.links = local.links
+      record.modified = remote.modified
+      return .upsert(record, content: .placeholder, stamp: stamp)
+    }
+    guard let claim = try local({ () throws(Errno) in try holdForApplying([operation]) }) else {
+      return
+    }
+    defer { claims.table.release(claim) }
+    do throws(ApplyFailure) {
+      let result = try catalog.apply(
+        [operation], isOpen: { coordinator.isOpen($0) },
+        isOpenForWriting: { coordinator.isOpenForWriting($0) })
+      coordinator.invalidate(result.invalidations)
+      coordinator.tell(result.changes, by: { writers[$0] })
+      discard(result.obsolete)
+    } catch .changed, .busy {
+      return
+    } catch {
+      throw .local(
+        "the content of item \(item) is no longer in the backend, nor here, and it stays: \(error)")
+    }
+    logger.warning(
+      """
+      item \(item) is now what the log has of it, or gone with it: the content that was to come back \
+      with its package is no longer in the backend, nor here
+      """)
+  }
+
+  /// Stores a content's chunks anew, from the condemned packs that they are still in: no local file
+  /// has them. False when a chunk is in no pack any more, or in a pack that the store neither gives
+  /// nor lists: those are added to `absent`. `isPart`: of a package's version, which is kept though a
+  /// chunk is damaged.
+  func sendAgain(
+    _ manifest: Manifest?, _ absent: inout Set<PackID>, isPart: Bool, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Bool {
+    let catalog = coordinator.catalog
+    let ids = (manifest?.chunks ?? []).map(\.id)
+    let sent = Set(unannounced.map(\.chunk.id))
+    let (usable, places) = try local { () throws(Errno) in
+      (try catalog.usableChunks(ids).union(sent), try catalog.chunkLocations(ids))
+    }
+    var missing: [ChunkLocation] = []
+    for id in Set(ids).subtracting(usable).sorted() {
+      guard let place = places[id], !absent.contains(place.pack) else { return false }
+      missing.append(place)
+    }
+    do throws(CycleFailure) {
+      unannounced += try await storeAnew(missing, remote)
+      return true
+    } catch .remote(.packMissing(let object)) {
+      let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
+      let gone = Set(missing.map(\.pack)).subtracting(listed)
+      guard !gone.isEmpty else { throw .remote(.packMissing(object: object)) }
+      // A store that was set back just now has lost nothing for good.
+      try await confirmHead(remote)
+      absent.formUnion(gone)
+      return false
+    } catch .remote(.damaged) where isPart {
+      return false
+    }
+  }
+
+  /// Reads chunks from their packs and stores them in new ones, which are durable when it returns and
+  /// which the log does not know yet.
+  func storeAnew(_ chunks: [ChunkLocation], _ remote: RemoteContainer) async throws(CycleFailure)
+    -> [ChunkLocation]
+  {
+    guard !chunks.isEmpty else { return [] }
+    let uploader = remote.makeUploader()
+    var rest = chunks[...]
+    while !rest.isEmpty {
+      guard !Task.isCancelled else { throw .cancelled }
+      let batch = Array(rest.prefix(16))
+      rest = rest.dropFirst(batch.count)
+      try await remotely { () throws(RemoteError) in
+        let contents = try await remote.read(batch)
+        try await uploader.add(zip(batch.map(\.chunk), contents).map { ($0, $1.array) })
+      }
+    }
+    return try await remotely { () throws(RemoteError) in try await uploader.finish() }
+  }
+}
