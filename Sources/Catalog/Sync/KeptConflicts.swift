@@ -30,7 +30,10 @@ extension Engine {
       let all = kept.conflicts
       if let new = try decode(staged) {
         kept.conflicts = try kept.conflicts.compactMap { version in
-          if try isStored(version, packs) { return new.lacks([version]).first }
+          if try isStored(version, packs) {
+            // A local content may take the place of one that is current in the recovered log.
+            return new.content?.id == version.id ? version : new.lacks([version]).first
+          }
           // A device that has it locally may supply it as the content: it stays, by name. A
           // package's version is one archive, which no local file supplies.
           return old.kind == .file && new.content?.id == version.id
