@@ -31,8 +31,16 @@ extension ContainerSync {
     FaultPoint.reach("compact.index-put")
     if mark == nil {
       // Of another device that perhaps ended before it told of it.
-      let index = try await remotely { () throws(RemoteError) in
-        try await remote.snapshot(position.sequence)
+      let index: SnapshotIndex
+      do throws(CycleFailure) {
+        index = try await remotely { () throws(RemoteError) in
+          try await remote.snapshot(position.sequence)
+        }
+      } catch {
+        guard case .remote(.damaged) = error,
+          try await hasNewerSnapshot(than: position.sequence, remote)
+        else { throw error }
+        return
       }
       mark = SnapshotMark(
         sequence: position.sequence, bytes: index.parts.reduce(0) { $0 + $1.length })
@@ -218,6 +226,27 @@ extension ContainerSync {
     }
   }
 
+  /// Another device that compacts too removes the snapshots before its own.
+  private func hasNewerSnapshot(
+    than sequence: UInt64, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Bool {
+    try await remotely { () throws(RemoteError) in
+      try await !remote.snapshots(beyond: sequence).isEmpty
+    }
+  }
+
+  private func readWhole(_ sequence: UInt64, _ remote: RemoteContainer) async throws(CycleFailure) {
+    let index = try await remotely { () throws(RemoteError) in
+      try await remote.snapshot(sequence)
+    }
+    for number in index.parts.indices {
+      guard !Task.isCancelled else { throw .cancelled }
+      _ = try await remotely { () throws(RemoteError) in
+        try await remote.part(number, of: index)
+      }
+    }
+  }
+
   // MARK: Old log
 
   /// Removes the log before the newest snapshot that has been known long enough, and the snapshots
@@ -230,14 +259,13 @@ extension ContainerSync {
       Int64(clamping: kept.mark.sequence) > done
     else { return }
     let sequence = kept.mark.sequence
-    let index = try await remotely { () throws(RemoteError) in
-      try await remote.snapshot(sequence)
-    }
-    for number in index.parts.indices {
-      guard !Task.isCancelled else { throw .cancelled }
-      _ = try await remotely { () throws(RemoteError) in
-        try await remote.part(number, of: index)
-      }
+    do throws(CycleFailure) {
+      try await readWhole(sequence, remote)
+    } catch {
+      guard case .remote(.damaged) = error, try await hasNewerSnapshot(than: sequence, remote)
+      else { throw error }
+      logger.debug("snapshot \(sequence) cannot be read, and there is a newer one")
+      return
     }
     let limit = settings.compaction.removable(before: sequence)
     try await requireSoundStore(remote)
