@@ -162,7 +162,7 @@ import Testing
     }
   }
 
-  @Test("a sync ends though the store lost what a placeholder was to supply")
+  @Test("a sync ends though the store lost the content that a placeholder was to supply")
   func aLostPlaceholderIsGivenUp() async throws {
     let rename = { (device: EngineDevice) in try device.rename("Documents/a", "Documents/b") }
     try await withUnlistedContent(rename) { writer, other, reader, store in

@@ -5,7 +5,7 @@ internal import Model
 internal import RemoteStore
 internal import SystemPackage
 
-/// What of a segment can be put.
+/// The part of a segment that can be put.
 struct UsableChanges {
   var changes: LogChanges
   /// Versions of packages of which the store has lost some content.
@@ -14,8 +14,8 @@ struct UsableChanges {
 
 /// Contents that a segment is to name and that are in packs which are about to go.
 extension ContainerSync {
-  /// What of a segment can be put. Nil: some of the content that was sent is in packs that have been
-  /// condemned since. It is sent again, and planned anew.
+  /// The part of a segment that can be put. Nil: some of the content that was sent is in packs that
+  /// have been condemned since. It is sent again, and planned anew.
   ///
   /// `archives`: the packages that the segment keeps as versions.
   func usable(
@@ -53,7 +53,7 @@ extension ContainerSync {
             try isInLog(version, of: record.id, changes)
           })
         {
-          // Another device may have what the store lost, and upload it again.
+          // Another device may have the lost content, and upload it again.
           result.incomplete.insert(version.id)
           logger.warning(
             """

@@ -20,8 +20,8 @@ extension ContainerSync {
     try coordinator.catalog.local(item)?.inode.content == .local
   }
 
-  /// A content that was uploaded and whose packs are condemned, or gone: sent again from here if it is
-  /// here, or from those packs.
+  /// Sends a content again that was uploaded and whose packs are condemned, or gone: from the local
+  /// file, or from those packs.
   func renew(
     _ item: ItemID, _ content: ContentVersion, _ absent: inout Set<PackID>,
     _ remote: RemoteContainer
@@ -84,9 +84,9 @@ extension ContainerSync {
     return result
   }
 
-  /// Of a file that somebody removed so long ago that its bytes are nowhere: it is only still shown here,
-  /// never downloaded, on a device that was away for all that time, and was to come back since something
-  /// else of its package was changed. It becomes what the log has of it.
+  /// Gives a placeholder whose bytes are nowhere the record that the log has. The store lost them,
+  /// or somebody removed the file long ago, this device was away for all that time, and the file was
+  /// to come back with its package.
   private func giveUp(_ item: ItemID) throws(CycleFailure) {
     let coordinator = coordinator
     let catalog = coordinator.catalog
@@ -120,15 +120,16 @@ extension ContainerSync {
     }
     logger.warning(
       """
-      item \(item) is now what the log has of it, or gone with it: the content that was to come back \
-      with its package is no longer in the backend, nor here
+      item \(item) is now as in the log, or gone as there: its content is neither in the backend nor \
+      local here
       """)
   }
 
   /// Stores a content's chunks anew, from the condemned packs that they are still in: no local file
   /// has them. False when a chunk is in no pack any more, or in a pack that the store neither gives
-  /// nor lists: those are added to `absent`. `isPart`: of a package's version, which is kept though a
-  /// chunk is damaged.
+  /// nor lists: those are added to `absent`.
+  ///
+  /// `isPart`: of a package's version, which is kept though a chunk is damaged.
   func sendAgain(
     _ manifest: Manifest?, _ absent: inout Set<PackID>, isPart: Bool, _ remote: RemoteContainer
   ) async throws(CycleFailure) -> Bool {
@@ -159,8 +160,8 @@ extension ContainerSync {
     }
   }
 
-  /// Reads chunks from their packs and stores them in new ones, which are durable when it returns and
-  /// which the log does not know yet.
+  /// Reads chunks from their packs and stores them in new ones, which are durable when it returns.
+  /// The log does not know them yet.
   func storeAnew(_ chunks: [ChunkLocation], _ remote: RemoteContainer) async throws(CycleFailure)
     -> [ChunkLocation]
   {

@@ -169,7 +169,7 @@ extension Planner {
 
   private func isUploadedAgain(_ id: ItemID, _ targets: Targets) -> Bool {
     guard let trees = targets.items[id], let edited = trees.local?.edited,
-      // What was announced by name only is uploaded for the first time.
+      // A content that was announced by name only is uploaded for the first time.
       let known = trees.base?.content?.manifest, known == edited.manifest
     else { return false }
     // If the log still has that content, it gets the new places of its chunks.

@@ -154,7 +154,7 @@ extension ContainerSync {
   }
 }
 
-/// What the conflict versions of packages hold, of those that a plan touches.
+/// The chunks in the conflict versions of packages, for the files that a plan touches.
 private struct LostPackages {
   private let catalog: ContainerCatalog
   private var finder: PackageFinder<CatalogTrees>
