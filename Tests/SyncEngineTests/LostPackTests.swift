@@ -135,12 +135,10 @@ import Testing
   func loserOfAPackage() async throws {
     try await withRestorableStore { house in
       let (first, second) = (try house.device(), try house.device())
-      let package = "Documents/p.pages"
+      let package = Self.package
       let files = ["a", "b"].map { "\(package)/\($0)" }
-      try first.makeDirectory(package)
-      for file in files { try first.write(file, Array("base".utf8)) }
+      try await makePackage(["a", "b"], first, second)
       try await makeFile(first, second)
-      for file in files { _ = try await second.read(file) }
       // A conflict of this file has the first device list the packs.
       _ = try await upload("loser", from: first, of: house)
       let before = try await house.packs()

@@ -85,8 +85,8 @@ extension ContainerSync {
   }
 
   /// Gives a placeholder whose bytes are nowhere the record that the log has. The store lost them,
-  /// or somebody removed the file long ago, this device was away for all that time, and the file was
-  /// to come back with its package.
+  /// or somebody removed the file long ago while this device was away, and the file was to come
+  /// back with its package.
   private func giveUp(_ item: ItemID) throws(CycleFailure) {
     let coordinator = coordinator
     let catalog = coordinator.catalog
@@ -120,8 +120,8 @@ extension ContainerSync {
     }
     logger.warning(
       """
-      item \(item) is now as in the log, or gone as there: its content is neither in the backend nor \
-      local here
+      item \(item) is now as in the log, or gone as there: its content is neither in the backend \
+      nor local here
       """)
   }
 

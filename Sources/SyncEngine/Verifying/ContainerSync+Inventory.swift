@@ -81,7 +81,10 @@ extension ContainerSync {
   func dropsUnannounced(_ plan: Plan) throws(Errno) -> Bool {
     guard !unannounced.isEmpty else { return false }
     let sent = Set(unannounced.map(\.chunk.id))
-    return try losers(plan) { $0.manifest.chunks.contains { sent.contains($0.id) } } != nil
+    let loser = try losers(plan) { loser throws(Errno) in
+      loser.manifest?.chunks.contains { sent.contains($0.id) } ?? false
+    }
+    return loser != nil
   }
 
   /// Has an edit uploaded again that gives way and of which the store lost a part since its upload:
@@ -90,8 +93,8 @@ extension ContainerSync {
     let sent = Set(unannounced.map(\.chunk.id))
     let catalog = coordinator.catalog
     let found = try losers(plan) { loser throws(Errno) in
-      guard loser.isEdit else { return false }
-      let ids = Set(loser.manifest.chunks.map(\.id)).subtracting(sent)
+      guard loser.isEdit, let manifest = loser.manifest else { return false }
+      let ids = Set(manifest.chunks.map(\.id)).subtracting(sent)
       return try !catalog.usableChunks(Array(ids)).isSuperset(of: ids)
     }
     guard let found else { return false }
@@ -99,7 +102,8 @@ extension ContainerSync {
   }
 
   private struct Loser {
-    let manifest: Manifest
+    /// Nil if the log has it by name only.
+    let manifest: Manifest?
     let isEdit: Bool
   }
 
@@ -118,10 +122,13 @@ extension ContainerSync {
       let manifest =
         try found.inode.version == nil
         ? staged[item]?.manifest : catalog.shownContent(of: found.inode.number)?.manifest
-      guard let version, let manifest else { continue }
-      var isLoser = try packages.hold(manifest, of: found.record)
+      guard let version else { continue }
+      var isLoser = false
+      if let manifest { isLoser = try packages.hold(manifest, of: found.record) }
       if case .upsert(let record, _, _) = operation, !isLoser {
-        isLoser = record.conflicts.contains { $0.id == version || $0.manifest == manifest }
+        isLoser = record.conflicts.contains {
+          $0.id == version || (manifest != nil && $0.manifest == manifest)
+        }
       }
       let loser = Loser(manifest: manifest, isEdit: found.inode.version == nil)
       if isLoser, try isWanted(loser) { return item }
