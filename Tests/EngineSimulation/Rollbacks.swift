@@ -159,6 +159,22 @@ extension World {
         return report("\(device.name) does not come to the end of verifying")
       }
     }
+    for device in devices where synchronize(device) != nil { saveOlderContents(of: device) }
+  }
+
+  /// A device keeps an older content for as long as the store does not have the newer one. Where
+  /// nobody has that any more, somebody saves the file again.
+  private func saveOlderContents(of device: SimulatedDevice) {
+    guard let life = device.life, let items = try? life.items() else { return }
+    for item in items where item.inode.kind == .file && item.inode.content == .local {
+      guard let newer = try? life.catalog.remote(item.inode.item)?.content,
+        newer.id != item.inode.version, isExcused(newer.manifest, device.account)
+      else { continue }
+      scheduler.note("\(device.name) saves what it has of \(item.inode.item)")
+      device.overwrite(item.inode.item)
+      _ = scheduler.run(within: 60 * Self.second, until: { !device.isWorking })
+    }
+    _ = synchronize(device)
   }
 
   private func recoverEach() {

@@ -213,8 +213,14 @@ extension SimulatedDevice {
     while let item = items.popLast() {
       items += try life.catalog.remoteChildren(of: item)
       guard let record = try life.catalog.remote(item) else { continue }
-      for version in [record.content].compactMap(\.self) + record.conflicts {
+      for version in record.contents {
         account.ledger.supersede(version, writer: world.name(of: version.device))
+      }
+      guard record.kind == .directory, item != package.item else { continue }
+      // A package in it goes to the trash with its versions.
+      for content in DeviceLife.contents(of: record) {
+        account.ledger.discard(content)
+        account.ledger.removePackageVersion()
       }
     }
     var pending = [package.number]

@@ -369,7 +369,7 @@ extension World {
     return isExcused(content.manifest, account)
   }
 
-  private func isExcused(_ content: Manifest?, _ account: SimulatedAccount) -> Bool {
+  func isExcused(_ content: Manifest?, _ account: SimulatedAccount) -> Bool {
     guard let content else { return true }
     guard rollbacks?.packLosses ?? 0 > 0 else { return false }
     let ledger = account.ledger

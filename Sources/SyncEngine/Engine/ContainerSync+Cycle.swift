@@ -252,14 +252,17 @@ extension ContainerSync {
           locks = .some(known)
           mayBeAnnounced = mayAnnounce(local.inode.number, known)
         }
+        let newer = item.remote?.content?.id
+        let edited = try edited(local, item.remote)
+        let isLost = newer != nil && damaged[id] == newer
+        // A content that the check of the store has marked has the time that it had before.
+        let replacesLost =
+          isLost && edited != nil && local.record.modified != item.base?.modified
         trees.local = LocalSide(
-          record: local.record, size: local.inode.size,
-          edited: try edited(local, item.remote),
-          stamp: local.stamp,
-          isBusy: item.isOpenForWriting
-            || (damaged[id] != nil && damaged[id] == item.remote?.content?.id)
-            || isArriving(id, item.remote?.content?.id),
-          mayBeAnnounced: mayBeAnnounced)
+          record: local.record, size: local.inode.size, edited: edited, stamp: local.stamp,
+          isBusy: item.isOpenForWriting || isArriving(id, newer)
+            || (isLost && !replacesLost && givesWay(edited, item.remote)),
+          mayBeAnnounced: mayBeAnnounced, replacesLost: replacesLost)
         // What else changed of it elsewhere is merged with the file as it is when it is closed.
         if item.isOpenForWriting, let snapshot = snapshots[id], item.base == item.remote {
           trees.local?.show(snapshot)
@@ -275,6 +278,15 @@ extension ContainerSync {
     // What is in sync, or gone, has nothing left that could fail.
     if only == nil { transfers.forgetErrors(except: numbers) }
     return (result, changes)
+  }
+
+  /// Whether the content that the log has takes the place of the local one, and no conflict of both
+  /// comes first.
+  private func givesWay(_ edited: EditedContent?, _ remote: ItemRecord?) -> Bool {
+    guard let edited else { return true }
+    guard let remote else { return false }
+    return remote.content?.parent == edited.version
+      || remote.conflicts.contains { $0.isOf(edited) }
   }
 
   /// Nil for a content that the log knows as it is.

@@ -248,7 +248,7 @@ struct Merge {
       return withLocalContent(local, in: merged, parent: remoteContent.id)
     }
     if remoteContent.manifest == manifest
-      || remote.conflicts.contains(where: { $0.manifest == manifest })
+      || (!local.replacesLost && remote.conflicts.contains { $0.manifest == manifest })
     {
       // The same bytes, or the loser of a conflict that the log holds already.
       let isSame = remoteContent.manifest == manifest
@@ -260,15 +260,15 @@ struct Merge {
     }
     let version = version(of: local, edited: edited, parent: remoteContent.parent)
     // A content that is not up yet never wins: nobody could read it. Its device finds the conflict
-    // when it has sent it, and decides then.
+    // when it has sent it, and decides then. Nor does one that the backend lost.
     let localWins =
-      remoteContent.manifest == nil
+      remoteContent.manifest == nil || local.replacesLost
       || (version.modified, version.id) > (remoteContent.modified, remoteContent.id)
     // Either way the log holds both contents before anything changes here: were the base moved
     // first and the device stopped then, nobody would know any more that there was a conflict.
     var kept = remote
     // A recovery may have left it there by name only.
-    kept.conflicts.removeAll { $0.id == version.id }
+    kept.conflicts.removeAll { $0.id == version.id || (localWins && $0.manifest == manifest) }
     if localWins {
       kept.content = version
       kept.modified = local.record.modified
@@ -353,7 +353,7 @@ struct Merge {
 
 extension ContentVersion {
   /// Whether it is this edit, by its identity or as the same bytes.
-  fileprivate func isOf(_ edited: EditedContent) -> Bool {
+  func isOf(_ edited: EditedContent) -> Bool {
     id == edited.version || (edited.manifest != nil && manifest == edited.manifest)
   }
 }

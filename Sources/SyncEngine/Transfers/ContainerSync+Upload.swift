@@ -83,6 +83,8 @@ extension ContainerSync {
         found.record.links.first.map { turns.pause($0, at: monotonicNanoseconds()) != nil } ?? false
       if isPaused { continue }
       if !coordinator.isOpenForWriting(found.inode.number) {
+        // It is up, and waits for something else.
+        if let known = staged[item], known.manifest != nil, known.isStill(found.inode) { continue }
         result.closed.append(found.inode)
       } else if !isSnapshotCurrent(found.inode), snapshots[item]?.isStill(found.inode) != true,
         quiet.allows(found.inode)

@@ -293,8 +293,10 @@ extension ContainerSync {
           for version in versions {
             let record = item.record
             let isCurrent = !removed && version == record.content?.id
-            let isHere = removed ? false : try isShown(version, of: record.id)
-            if isCurrent || isHere, try markForUpload(record.id) {
+            let isHere =
+              removed
+              ? false : try isShown(version, of: record.id, orNone: isCurrent ? record : nil)
+            if isHere, try markForUpload(record.id) {
               marked.insert(record.id)
               continue
             }
@@ -345,9 +347,26 @@ extension ContainerSync {
     return try !coordinator.catalog.lostChunks(among: candidates).isEmpty
   }
 
-  /// Whether the file here has a version that the log has as a conflict version.
-  private func isShown(_ version: VersionID, of item: ItemID) throws(CycleFailure) -> Bool {
-    try local { () throws(Errno) in try coordinator.catalog.local(item)?.inode.version == version }
+  /// Whether the file here has this version.
+  ///
+  /// `current`: the version is the current one of this record. Then the file may also have an edit,
+  /// or an older content, that is no conflict version of the record. An edit takes the place of
+  /// the version. An older content may be all that is left of the file, so it becomes a conflict
+  /// version.
+  private func isShown(
+    _ version: VersionID, of item: ItemID, orNone current: ItemRecord?
+  ) throws(CycleFailure) -> Bool {
+    try local { () throws(Errno) in
+      let catalog = coordinator.catalog
+      guard let shown = try catalog.local(item)?.inode else { return false }
+      if shown.version == version { return true }
+      guard let current else { return false }
+      let isEdit = shown.version == nil
+      let manifest =
+        isEdit ? staged[item]?.manifest : try catalog.shownContent(of: shown.number)?.manifest
+      guard let manifest else { return isEdit }
+      return !current.conflicts.contains { $0.id == shown.version || $0.manifest == manifest }
+    }
   }
 
   /// False: its content is not local. An edit of it that is local is uploaded in any case, and
@@ -396,8 +415,22 @@ extension ContainerSync {
         let chunks = try coordinator.catalog.remote(item)?.content?.manifest?.chunks ?? []
         return try coordinator.catalog.lostChunks(among: chunks.map(\.id)).isEmpty
       }
-      if isUploaded { check.report.repaired += 1 } else { check.report.pending += 1 }
+      if isUploaded {
+        check.report.repaired += 1
+      } else if let version = try lostForGood(item) {
+        check.unresolved.append(
+          StoreCheck.Unresolved(item: item, version: version, content: .current))
+      } else {
+        check.report.pending += 1
+      }
     }
+  }
+
+  /// The current version of an item, if what is local of that is a conflict version by now.
+  private func lostForGood(_ item: ItemID) throws(CycleFailure) -> VersionID? {
+    let record = try local { () throws(Errno) in try coordinator.catalog.remote(item) }
+    guard let record, let content = record.content else { return nil }
+    return try isShown(content.id, of: item, orNone: record) ? nil : content.id
   }
 
   private func catalogIsClean(_ item: ItemID) throws(Errno) -> Bool {

@@ -234,6 +234,8 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     do {
       let inode = try catalog.inode(number)
+      // An item of which the backend lost the newer content is never done.
+      let settles = settles && damaged[inode.item] == nil
       try link.check()
       let remote = try await link.container()
       var backoff = Backoff()
