@@ -254,14 +254,18 @@ extension ContainerSync {
         }
         let newer = item.remote?.content?.id
         let edited = try edited(local, item.remote)
-        let isLost = newer != nil && damaged[id] == newer
-        // A content that the check of the store has marked has the time that it had before.
-        let replacesLost =
-          isLost && edited != nil && local.record.modified != item.base?.modified
+        var isStuck = false
+        var replacesLost = false
+        if let newer, damaged[id] == newer {
+          isStuck = try givesWay(local.record, edited, item.remote)
+          // A content that the check of the store has marked has the time that it had before.
+          replacesLost =
+            !isStuck && edited != nil && local.record.modified != item.base?.modified
+          if !isStuck, !replacesLost { isStuck = isConflict(edited, of: item.remote) }
+        }
         trees.local = LocalSide(
           record: local.record, size: local.inode.size, edited: edited, stamp: local.stamp,
-          isBusy: item.isOpenForWriting || isArriving(id, newer)
-            || (isLost && !replacesLost && givesWay(edited, item.remote)),
+          isBusy: item.isOpenForWriting || isArriving(id, newer) || isStuck,
           mayBeAnnounced: mayBeAnnounced, replacesLost: replacesLost)
         // What else changed of it elsewhere is merged with the file as it is when it is closed.
         if item.isOpenForWriting, let snapshot = snapshots[id], item.base == item.remote {
@@ -281,12 +285,22 @@ extension ContainerSync {
   }
 
   /// Whether the content that the log has takes the place of the local one, and no conflict of both
-  /// comes first.
-  private func givesWay(_ edited: EditedContent?, _ remote: ItemRecord?) -> Bool {
-    guard let edited else { return true }
-    guard let remote else { return false }
-    return remote.content?.parent == edited.version
-      || remote.conflicts.contains { $0.isOf(edited) }
+  /// comes first. A package is replaced as a whole, and waits for all of its contents.
+  private func givesWay(
+    _ file: ItemRecord, _ edited: EditedContent?, _ remote: ItemRecord?
+  ) throws(Errno) -> Bool {
+    guard let edited, let remote, remote.content?.parent != edited.version else { return true }
+    var finder = PackageFinder(
+      view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: [:])
+    let here = try finder.roots(of: file, .local)
+    let there = try finder.roots(of: remote, .remote)
+    return !here.isEmpty || !there.isEmpty
+  }
+
+  /// Whether the log has an edit as a conflict version.
+  private func isConflict(_ edited: EditedContent?, of remote: ItemRecord?) -> Bool {
+    guard let edited, let remote else { return false }
+    return remote.conflicts.contains { $0.isOf(edited) }
   }
 
   /// Nil for a content that the log knows as it is.
