@@ -218,10 +218,7 @@ extension SimulatedDevice {
       }
       guard record.kind == .directory, item != package.item else { continue }
       // A package in it goes to the trash with its versions.
-      for content in DeviceLife.contents(of: record) {
-        account.ledger.discard(content)
-        account.ledger.removePackageVersion()
-      }
+      for content in DeviceLife.contents(of: record) { account.ledger.discard(content) }
     }
     var pending = [package.number]
     while let folder = pending.popLast() {

@@ -267,8 +267,8 @@ struct Merge {
     // Either way the log holds both contents before anything changes here: were the base moved
     // first and the device stopped then, nobody would know any more that there was a conflict.
     var kept = remote
-    // A recovery may have left it there by name only.
-    kept.conflicts.removeAll { $0.id == version.id || (localWins && $0.manifest == manifest) }
+    // A recovery may have left it there by name only; an edit that lost may win now.
+    kept.conflicts.removeAll { $0.id == version.id || $0.manifest == manifest }
     if localWins {
       kept.content = version
       kept.modified = local.record.modified

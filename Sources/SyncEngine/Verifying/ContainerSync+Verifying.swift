@@ -295,7 +295,7 @@ extension ContainerSync {
             let isCurrent = !removed && version == record.content?.id
             let isHere =
               removed
-              ? false : try isShown(version, of: record.id, orNone: isCurrent ? record : nil)
+              ? false : try isShown(version, of: record.id, current: isCurrent ? record : nil)
             if isHere, try markForUpload(record.id) {
               marked.insert(record.id)
               continue
@@ -354,7 +354,7 @@ extension ContainerSync {
   /// the version. An older content may be all that is left of the file, so it becomes a conflict
   /// version.
   private func isShown(
-    _ version: VersionID, of item: ItemID, orNone current: ItemRecord?
+    _ version: VersionID, of item: ItemID, current: ItemRecord?
   ) throws(CycleFailure) -> Bool {
     try local { () throws(Errno) in
       let catalog = coordinator.catalog
@@ -417,7 +417,7 @@ extension ContainerSync {
       }
       if isUploaded {
         check.report.repaired += 1
-      } else if let version = try lostForGood(item) {
+      } else if let version = try notHere(item) {
         check.unresolved.append(
           StoreCheck.Unresolved(item: item, version: version, content: .current))
       } else {
@@ -426,11 +426,14 @@ extension ContainerSync {
     }
   }
 
-  /// The current version of an item, if what is local of that is a conflict version by now.
-  private func lostForGood(_ item: ItemID) throws(CycleFailure) -> VersionID? {
+  /// The current version of an item, if the local content is a conflict version by now: no upload of
+  /// this device can supply the current one.
+  private func notHere(_ item: ItemID) throws(CycleFailure) -> VersionID? {
     let record = try local { () throws(Errno) in try coordinator.catalog.remote(item) }
-    guard let record, let content = record.content else { return nil }
-    return try isShown(content.id, of: item, orNone: record) ? nil : content.id
+    guard let record, let content = record.content,
+      try local({ () throws(Errno) in try isLocal(item) })
+    else { return nil }
+    return try isShown(content.id, of: item, current: record) ? nil : content.id
   }
 
   private func catalogIsClean(_ item: ItemID) throws(Errno) -> Bool {

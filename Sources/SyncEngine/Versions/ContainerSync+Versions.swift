@@ -235,7 +235,9 @@ extension ContainerSync {
     do {
       let inode = try catalog.inode(number)
       // An item of which the backend lost the newer content is never done.
-      let settles = settles && damaged[inode.item] == nil
+      let newer = try catalog.remote(inode.item)?.content?.id
+      let isLost = newer != nil && damaged[inode.item] == newer
+      let settles = settles && !isLost
       try link.check()
       let remote = try await link.container()
       var backoff = Backoff()
