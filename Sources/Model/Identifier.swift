@@ -51,14 +51,7 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
   }
 
   package var bytes: [UInt8] {
-    var result: [UInt8] = []
-    result.reserveCapacity(16)
-    for word in [high, low] {
-      for shift in stride(from: 56, through: 0, by: -8) {
-        result.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
-      }
-    }
-    return result
+    withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { [UInt8]($0) }
   }
 
   /// 32 lower-case hexadecimal digits.

@@ -29,10 +29,15 @@ enum Wire {
   static func identifier<Kind>(_ data: Data, _ what: String) throws(RecordError)
     -> Identifier<Kind>
   {
-    guard let result = Identifier<Kind>(bytes: data) else {
+    guard data.count == 16 else {
       throw RecordError("\(what) has \(data.count) bytes, not 16")
     }
-    return result
+    // Each record has several of these, and a generic collection is read byte by byte.
+    return data.withUnsafeBytes { bytes in
+      Identifier(
+        high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+        low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
+    }
   }
 
   /// Cuts identities that stand one after another.

@@ -374,7 +374,7 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     try checkNothingShows()
     for part in parts {
       // Records come before their names.
-      try catalog.changeLazily { try $0.stage(SnapshotPiece(items: part.items[...])) }
+      try catalog.changeLazily { try $0.stage(SnapshotPiece(items: PreparedPart(part).items[...])) }
       try checkNothingShows()
       let links = part.items.flatMap { record in record.links.map { ($0, record.id) } }
       try catalog.changeLazily { try $0.stage(SnapshotPiece(links: links[...])) }

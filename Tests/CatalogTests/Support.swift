@@ -216,3 +216,7 @@ func record(
     created: Timestamp(nanoseconds: 900), target: kind == .symbolicLink ? [0x61] : [],
     content: kind == .file ? contentVersion(size) : nil)
 }
+
+extension ContainerCatalog {
+  func stage(_ part: SnapshotPart) throws(Errno) { try stage(PreparedPart(part)) }
+}

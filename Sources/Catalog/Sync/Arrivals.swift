@@ -1,3 +1,4 @@
+internal import Dispatch
 package import Model
 package import SystemPackage
 
@@ -63,10 +64,10 @@ package struct Arrival: Sendable {
 }
 
 extension Engine {
-  /// `bytes` is nil for what is here or was, or has a mark. Nil for what is to be looked at together
+  /// `record` is nil for what is here or was, or has a mark. Nil for what is to be looked at together
   /// with others, or cannot be made as it is.
-  private func arriving(_ bytes: [UInt8]?, _ isApart: (ItemRecord) -> Bool) throws -> ItemRecord? {
-    guard let record = try decode(bytes), record.id != .root, record.kind.isSynced,
+  private func arriving(_ record: ItemRecord?, _ isApart: (ItemRecord) -> Bool) -> ItemRecord? {
+    guard let record, record.id != .root, record.kind.isSynced,
       // A file without content would be one that was edited here.
       record.kind != .file || record.content != nil,
       record.kind == .directory ? record.links.count == 1 : !record.links.isEmpty,
@@ -79,7 +80,24 @@ extension Engine {
     let bytes = try database { db in
       try queries.arrival.first(db, item) { $0.bytes(0) } ?? nil
     }
-    return try arriving(bytes, isApart)
+    return arriving(try decode(bytes), isApart)
+  }
+
+  /// Decodes on all processors, since programs wait for the lock meanwhile.
+  private func decodeAll(_ rows: [[UInt8]?]) throws -> [ItemRecord?] {
+    let stripe = 64
+    var parts = [Result<[ItemRecord?], any Error>](
+      repeating: .success([]), count: (rows.count + stripe - 1) / stripe)
+    parts.withUnsafeMutableBufferPointer { parts in
+      // Each iteration writes one element, and no other reads it before all have ended.
+      nonisolated(unsafe) let parts = parts
+      DispatchQueue.concurrentPerform(iterations: parts.count) { number in
+        parts[number] = Result {
+          try rows.dropFirst(number * stripe).prefix(stripe).map { try decodeRecord($0) }
+        }
+      }
+    }
+    return try parts.flatMap { try $0.get() }
   }
 
   /// Adds an item to `batch`, after the directories that have to be there first. Nothing where
@@ -138,8 +156,8 @@ extension Engine {
       cursor.isDone = rows.count < limit
     }
     let first = batch.records.count
-    for bytes in rows {
-      guard let record = try arriving(bytes, isApart) else { continue }
+    for record in try decodeAll(rows) {
+      guard let record = arriving(record, isApart) else { continue }
       try add(record, to: &batch, isApart)
     }
     if cursor.item == nil, !cursor.isDone { cursor.add(batch.records[first...]) }

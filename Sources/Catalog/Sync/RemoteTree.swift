@@ -4,6 +4,16 @@ internal import Platform
 internal import RecordFormat
 internal import SystemPackage
 
+/// Nil for NULL. It needs no lock.
+func decodeRecord(_ bytes: [UInt8]?) throws -> ItemRecord? {
+  guard let bytes else { return nil }
+  do {
+    return try ItemRecord(decoding: bytes)
+  } catch {
+    throw CatalogDamage("a record cannot be read: \(error)")
+  }
+}
+
 /// The remote tree (the log, folded) and the base (what local and remote last agreed on).
 extension Engine {
   /// Encoded records; `applied` is spelled out where the row says that it is the same as `record`.
@@ -22,14 +32,7 @@ extension Engine {
     }
   }
 
-  func decode(_ bytes: [UInt8]?) throws -> ItemRecord? {
-    guard let bytes else { return nil }
-    do {
-      return try ItemRecord(decoding: bytes)
-    } catch {
-      throw CatalogDamage("a record cannot be read: \(error)")
-    }
-  }
+  func decode(_ bytes: [UInt8]?) throws -> ItemRecord? { try decodeRecord(bytes) }
 
   func remote(_ item: ItemID) throws -> ItemRecord? { try decode(try remoteRow(item)?.record) }
 

@@ -63,12 +63,12 @@ extension Engine {
   func stage(_ piece: SnapshotPiece) throws {
     let isInPlace = try stagesInPlace()
     let isNew = try position() == .start
-    for record in piece.items {
-      try check(record, knownAs: isNew ? nil : try remote(record.id)?.kind)
+    for item in piece.items {
+      try check(item.record, knownAs: isNew ? nil : try remote(item.record.id)?.kind)
     }
     do {
       try write { db in
-        for record in piece.items { try stage(record, isInPlace: isInPlace, db) }
+        for item in piece.items { try stage(item, isInPlace: isInPlace, db) }
         let link = isInPlace ? queries.insertRemoteLink : queries.stageLink
         for (place, item) in piece.links { try link.run(db, place.parent, place.name, item) }
         let chunk = isInPlace ? queries.insertChunk : queries.stageChunk
@@ -90,16 +90,17 @@ extension Engine {
     } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
       throw Errno.badMessage
     }
-    for record in piece.items { stagedUsage &+= record.allottedBytes }
+    for item in piece.items { stagedUsage &+= item.record.allottedBytes }
   }
 
-  private func stage(_ record: ItemRecord, isInPlace: Bool, _ db: SQLConnection) throws {
+  private func stage(_ item: PreparedPart.Item, isInPlace: Bool, _ db: SQLConnection) throws {
+    let record = item.record
     let kind = Int64(record.kind.rawValue)
     guard isInPlace else {
       return try queries.stageItem.run(
-        db, record.id, record.encoded(), kind, Int64(record.conflicts.isEmpty ? 0 : 1))
+        db, record.id, item.bytes, kind, Int64(record.conflicts.isEmpty ? 0 : 1))
     }
-    try queries.insertRemote.run(db, record.id, record.encoded())
+    try queries.insertRemote.run(db, record.id, item.bytes)
     if !record.conflicts.isEmpty { try queries.setConflicted.run(db, record.id) }
     // The check of the tree asks for directories alone.
     if record.kind == .directory {
@@ -144,9 +145,42 @@ extension Engine {
   }
 }
 
+/// A part as its rows are to be. Making one takes processor and no catalog: it may be made on one
+/// thread while another stages the part before it.
+package struct PreparedPart: Sendable {
+  struct Item: Sendable {
+    let record: ItemRecord
+    /// The encoded record.
+    let bytes: [UInt8]
+
+    init(_ record: ItemRecord) {
+      self.record = record
+      bytes = record.encoded()
+    }
+  }
+
+  // In the order of the keys that their rows have: neighbours share a page.
+  let items: [Item]
+  let links: [(Link, ItemID)]
+  let chunks: [ChunkLocation]
+  let removed: [RemovedItem]
+  let packs: [PackRecord]
+
+  package init(_ part: SnapshotPart) {
+    items = part.items.map { Item($0) }
+    links = part.items.flatMap { record in record.links.map { ($0, record.id) } }
+      .sorted { $0.0 < $1.0 }
+    chunks = part.chunks.sorted {
+      $0.chunk.id.bytes.lexicographicallyPrecedes($1.chunk.id.bytes)
+    }
+    removed = part.removed
+    packs = part.packs
+  }
+}
+
 /// So much of a part as is staged under one lock.
 struct SnapshotPiece {
-  var items: ArraySlice<ItemRecord> = []
+  var items: ArraySlice<PreparedPart.Item> = []
   var links: ArraySlice<(Link, ItemID)> = []
   var chunks: ArraySlice<ChunkLocation> = []
   var removed: ArraySlice<RemovedItem> = []
@@ -167,15 +201,10 @@ extension ContainerCatalog {
   }
 
   /// A part that was verified. EBADMSG when it can be no part of a tree together with the others.
-  package func stage(_ part: SnapshotPart) throws(Errno) {
+  package func stage(_ part: PreparedPart) throws(Errno) {
     try stage(part.items) { SnapshotPiece(items: $0) }
-    // In the order of the keys that their rows have: neighbours share a page.
-    let links = part.items.flatMap { record in record.links.map { ($0, record.id) } }
-    try stage(links.sorted { $0.0 < $1.0 }) { SnapshotPiece(links: $0) }
-    let chunks = part.chunks.sorted {
-      $0.chunk.id.bytes.lexicographicallyPrecedes($1.chunk.id.bytes)
-    }
-    try stage(chunks) { SnapshotPiece(chunks: $0) }
+    try stage(part.links) { SnapshotPiece(links: $0) }
+    try stage(part.chunks) { SnapshotPiece(chunks: $0) }
     try stage(part.removed) { SnapshotPiece(removed: $0) }
     try stage(part.packs) { SnapshotPiece(packs: $0) }
   }

@@ -160,7 +160,7 @@ extension ContainerSync {
     let sequence = index.position.sequence
     catalog.useLargeCache(true)
     try local { () throws(Errno) in try catalog.beginSnapshot(isRecovery: isRecovery) }
-    // One is fetched, verified and decoded while the one before it is staged.
+    // One is fetched, verified and prepared while the one before it is staged.
     var coming = Self.fetch(0, of: index, remote)
     for number in index.parts.indices {
       guard !Task.isCancelled else {
@@ -200,11 +200,11 @@ extension ContainerSync {
   }
 
   private static func fetch(_ number: Int, of index: SnapshotIndex, _ remote: RemoteContainer)
-    -> Task<Result<SnapshotPart, RemoteError>, Never>
+    -> Task<Result<PreparedPart, RemoteError>, Never>
   {
     Task.detached {
       do throws(RemoteError) {
-        return .success(try await remote.part(number, of: index))
+        return .success(PreparedPart(try await remote.part(number, of: index)))
       } catch {
         return .failure(error)
       }
