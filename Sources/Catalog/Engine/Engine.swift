@@ -322,6 +322,14 @@ struct EntryKey: Hashable {
   let name: ItemName
 }
 
+/// The row of a name that nothing had.
+struct NewEntry {
+  let id: Int64
+  let parent: InodeNumber
+  let name: ItemName
+  let child: InodeNumber
+}
+
 /// What a name means. `child` is 0 where it is known that there is no such name.
 struct EntryValue {
   let child: InodeNumber

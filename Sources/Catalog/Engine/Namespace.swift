@@ -55,16 +55,20 @@ extension Engine {
     names.insert(EntryKey(parent: parent, name: name), EntryValue(child: child, id: number))
   }
 
-  /// Writes the row of a name that nothing has, past memory. Only within `write`: memory has
-  /// nothing then that the database has not.
-  func putNewEntry(
-    _ parent: InodeNumber, _ name: ItemName, _ inode: Inode, _ db: SQLConnection
-  ) throws {
+  /// A name that nothing has, past memory: its row is for `put`, in the same operation. Only
+  /// within `write`: memory has nothing then that the database has not.
+  func newEntry(_ parent: InodeNumber, _ name: ItemName, _ inode: Inode) -> NewEntry {
     note(.entry(parent, name, slot: nil, was: .none))
     names.remove(EntryKey(parent: parent, name: name))
     folded.changed(parent, name, isThere: true)
-    try queries.insertEntry.run(db, newEntryNumber(), parent.column, name, inode.number.column)
     if inode.kind == .directory { parents.insert(inode.number, parent) }
+    return NewEntry(id: newEntryNumber(), parent: parent, name: name, child: inode.number)
+  }
+
+  func put(_ entries: [NewEntry], _ db: SQLConnection) throws {
+    try queries.insertEntries.run(db, entries[...]) {
+      ($0.id, $0.parent.column, $0.name, $0.child.column)
+    }
   }
 
   private func newEntryNumber() -> Int64 {

@@ -60,20 +60,29 @@ extension Inode {
 
   /// Makes the row, or brings it up to date where it is there.
   func put(_ connection: SQLConnection, _ queries: Queries) throws {
-    try run(queries.putInode, connection)
+    try queries.putInode.run(connection, rows: CollectionOfOne(self)) { $0.row }
   }
 
-  /// Makes the row of a new inode.
-  func insert(_ connection: SQLConnection, _ queries: Queries) throws {
-    try run(queries.insertInode, connection)
+  /// Makes the rows of new inodes, only within an operation.
+  static func insert(
+    _ inodes: [Inode], _ connection: SQLConnection, _ queries: Queries
+  ) throws {
+    try queries.insertInodes.run(connection, inodes[...]) { $0.row }
   }
 
-  private func run(_ query: Query, _ connection: SQLConnection) throws {
-    try query.run(
-      connection, number.column, item, detachedColumn, Int64(kind.rawValue), Int64(mode),
-      Int64(owner), Int64(group), device.column, Int64(linkCount), size.column,
-      accessed.nanoseconds, modified.nanoseconds, changed.nanoseconds, created.nanoseconds,
+  /// In the order of the columns.
+  private var row:
+    (
+      Int64, ItemID, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64,
+      Int64, [UInt8]?, Int64, Int64, Int64, VersionID?, Int64
+    )
+  {
+    (
+      number.column, item, detachedColumn, Int64(kind.rawValue), Int64(mode), Int64(owner),
+      Int64(group), device.column, Int64(linkCount), size.column, accessed.nanoseconds,
+      modified.nanoseconds, changed.nanoseconds, created.nanoseconds,
       target.isEmpty ? nil : target, flags, Int64(content.rawValue), generation.column, version,
-      storedBlocks.column)
+      storedBlocks.column
+    )
   }
 }

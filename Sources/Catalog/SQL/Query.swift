@@ -51,6 +51,26 @@ final class Query {
     try step(connection, (repeat each arguments)) { _ in true }
   }
 
+  /// For a statement with places for the arguments of so many rows.
+  func run<Row, each Argument: SQLArgument>(
+    _ connection: SQLConnection, rows: some Collection<Row>,
+    _ arguments: (Row) -> (repeat each Argument)
+  ) throws {
+    let statement = try prepared(connection)
+    defer { sqlite3_reset(statement) }
+    var index: Int32 = 0
+    for row in rows {
+      let ofRow = arguments(row)
+      for argument in repeat each ofRow {
+        index += 1
+        let code = argument.bind(to: statement, at: index)
+        guard code == SQLITE_OK else { throw connection.failure(code, sql) }
+      }
+    }
+    let code = sqlite3_step(statement)
+    guard code == SQLITE_DONE else { throw connection.failure(code, sql) }
+  }
+
   func first<each Argument: SQLArgument, Value>(
     _ connection: SQLConnection, _ arguments: repeat each Argument,
     read: (SQLRow) throws -> Value

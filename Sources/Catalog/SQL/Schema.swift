@@ -160,17 +160,15 @@ final class Queries {
   /// Whatever else stands for an item does so no more.
   let vacateItem = Query(
     "UPDATE inode SET detached = ino WHERE item = ? AND detached = 0 AND ino <> ?")
-  private static let insertedInode = """
-    INSERT INTO inode (ino, item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, \
-    ctime, btime, target, flags, content, generation, version, blocks) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  private static let inodeTable = """
+    inode (ino, item, detached, kind, mode, uid, gid, rdev, nlink, size, atime, mtime, ctime, \
+    btime, target, flags, content, generation, version, blocks)
     """
-  /// For new rows only: SQLite keeps no journal of the statement, as it does for statements that
-  /// may replace a row.
-  let insertInode = Query(insertedInode)
+  private static let inodeRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+  let insertInodes = RowInsert(inodeTable, row: inodeRow)
   let putInode = Query(
     """
-    \(insertedInode) \
+    INSERT INTO \(inodeTable) VALUES \(inodeRow) \
     ON CONFLICT (ino) DO UPDATE SET item = excluded.item, detached = excluded.detached, \
     mode = excluded.mode, uid = excluded.uid, gid = excluded.gid, nlink = excluded.nlink, size = excluded.size, \
     atime = excluded.atime, mtime = excluded.mtime, ctime = excluded.ctime, \
@@ -201,7 +199,7 @@ final class Queries {
   let entry = Query("SELECT child, id FROM entry WHERE parent = ? AND name = ?")
   /// In whatever order moved and exchanged names are put, the rows they displace go.
   let putEntry = Query("INSERT OR REPLACE INTO entry (id, parent, name, child) VALUES (?, ?, ?, ?)")
-  let insertEntry = Query("INSERT INTO entry (id, parent, name, child) VALUES (?, ?, ?, ?)")
+  let insertEntries = RowInsert("entry (id, parent, name, child)", row: "(?, ?, ?, ?)")
   let retargetEntries = Query("UPDATE entry SET child = ? WHERE child = ?")
   let deleteEntry = Query("DELETE FROM entry WHERE parent = ? AND name = ?")
   let entryNames = Query("SELECT name FROM entry WHERE parent = ?")
@@ -298,6 +296,7 @@ final class Queries {
   let remoteChildren = Query("SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item")
   let anyRemoteChild = Query("SELECT 1 FROM remote_link WHERE parent = ? LIMIT 1")
   let insertRemoteLink = Query("INSERT INTO remote_link (parent, name, item) VALUES (?, ?, ?)")
+  let insertRemoteLinks = RowInsert("remote_link (parent, name, item)", row: "(?, ?, ?)")
   let deleteRemoteLink = Query("DELETE FROM remote_link WHERE parent = ? AND name = ?")
   let removed = Query("SELECT record, time, device FROM removed WHERE item = ?")
   let allRemoved = Query(
@@ -337,6 +336,12 @@ final class Queries {
     WHERE r.item = ? AND r.same = 0 AND r.applied IS NULL
     """)
   let agreeOnArrival = Query("UPDATE remote SET same = 1 WHERE item = ?")
+  /// On all that `arrivalPage` gives between two items.
+  let agreeOnArrivals = Query(
+    """
+    UPDATE remote SET same = 1 WHERE same = 0 AND applied IS NULL AND record IS NOT NULL \
+    AND item > ? AND item <= ?
+    """)
   let differsMore = Query("SELECT COUNT(*) FROM (SELECT 1 FROM remote WHERE same = 0 LIMIT ?)")
 
   let setConflicted = Query("INSERT OR IGNORE INTO conflicted (item) VALUES (?)")
@@ -393,15 +398,12 @@ final class Queries {
   let setStray = Query("INSERT OR REPLACE INTO stray (pack, since) VALUES (?, ?)")
   let allStrays = Query("SELECT pack FROM stray")
   let deleteStray = Query("DELETE FROM stray WHERE pack = ?")
-  let insertRemote = Query(
-    "INSERT INTO remote (item, record, applied, same) VALUES (?, ?, NULL, 0)")
-  let insertChunk = Query(
-    "INSERT INTO chunk (id, pack, offset, stored, length) VALUES (?, ?, ?, ?, ?)")
-  let stageItem = Query(
-    "INSERT INTO staged_item (item, record, kind, conflicted) VALUES (?, ?, ?, ?)")
-  let stageLink = Query("INSERT INTO staged_link (parent, name, item) VALUES (?, ?, ?)")
-  let stageChunk = Query(
-    "INSERT INTO staged_chunk (id, pack, offset, stored, length) VALUES (?, ?, ?, ?, ?)")
+  let insertRemotes = RowInsert("remote (item, record, applied, same)", row: "(?, ?, NULL, 0)")
+  let insertChunks = RowInsert("chunk (id, pack, offset, stored, length)", row: "(?, ?, ?, ?, ?)")
+  let stageItems = RowInsert("staged_item (item, record, kind, conflicted)", row: "(?, ?, ?, ?)")
+  let stageLinks = RowInsert("staged_link (parent, name, item)", row: "(?, ?, ?)")
+  let stageChunks = RowInsert(
+    "staged_chunk (id, pack, offset, stored, length)", row: "(?, ?, ?, ?, ?)")
   let stageRemoved = Query(
     "INSERT INTO staged_removed (item, record, time, device) VALUES (?, ?, ?, ?)")
   let stagePack = Query(

@@ -2,17 +2,37 @@ internal import Model
 
 /// Items that are to be made together.
 struct ArrivalBatch {
+  /// A directory in which items are made.
+  struct Place {
+    let number: InodeNumber
+    /// Before this batch: no name is taken.
+    let isEmpty: Bool
+  }
+
   /// Parents first.
   private(set) var records: [ItemRecord] = []
   private(set) var refused: Set<ItemID> = []
   private var chosen: Set<ItemID> = []
   /// Directories that are here; nil for those in which nothing is simply made.
-  private var here: [ItemID: InodeNumber?] = [:]
+  private var here: [ItemID: Place?] = [:]
+  /// What lies after `after` up to `last`, all of which is chosen.
+  private(set) var wholePages: [(after: ItemID?, last: ItemID)] = []
   var apart: [ItemID: Bool] = [:]
 
   func isChosen(_ item: ItemID) -> Bool { chosen.contains(item) }
 
-  func number(of directory: ItemID) -> InodeNumber? { here[directory] ?? nil }
+  func number(of directory: ItemID) -> InodeNumber? { (here[directory] ?? nil)?.number }
+
+  /// Notes that a page of rows, with all between its first and its last, is chosen as a whole.
+  mutating func noteWholePage(after: ItemID?, last: ItemID) {
+    wholePages.append((after, last))
+  }
+
+  func isOfWholePage(_ item: ItemID) -> Bool {
+    wholePages.contains { page in
+      item <= page.last && page.after.map { $0 < item } ?? true
+    }
+  }
 
   mutating func choose(_ record: ItemRecord) {
     if chosen.insert(record.id).inserted { records.append(record) }
@@ -25,12 +45,13 @@ struct ArrivalBatch {
 
   /// Nil for what is not here; nil within for that in which nothing is simply made.
   mutating func present(_ item: ItemID, _ engine: Engine, _ rule: (ItemRecord) -> Bool) throws
-    -> InodeNumber??
+    -> Place??
   {
     if let known = here[item] { return .some(known) }
     guard let inode = try engine.syncedInode(item) else { return nil }
     let isUsable = try inode.kind == .directory && !isApart(item, engine, rule)
-    let result = isUsable ? inode.number : nil
+    let result =
+      isUsable ? Place(number: inode.number, isEmpty: try engine.isEmpty(inode.number)) : nil
     here[item] = .some(result)
     return .some(result)
   }

@@ -115,9 +115,8 @@ extension Engine {
         guard !link.name.isExcludedFromSync else { return batch.refuse(path) }
         if batch.isChosen(link.parent) { continue }
         if let parent = try batch.present(link.parent, self, isApart) {
-          guard let parent, try child(link.name, in: parent) == nil else {
-            return batch.refuse(path)
-          }
+          guard let parent, try parent.isEmpty || child(link.name, in: parent.number) == nil
+          else { return batch.refuse(path) }
           continue
         }
         guard let above = try arriving(link.parent, isApart), above.kind == .directory else {
@@ -135,6 +134,7 @@ extension Engine {
     _ isApart: (ItemRecord) -> Bool
   ) throws -> Int {
     var rows: [[UInt8]?] = []
+    let start = cursor.item
     if let directory = cursor.directory {
       var last: ItemName?
       rows = try database { db in
@@ -156,9 +156,17 @@ extension Engine {
       cursor.isDone = rows.count < limit
     }
     let first = batch.records.count
+    var isWhole = true
     for record in try decodeAll(rows) {
-      guard let record = arriving(record, isApart) else { continue }
+      guard let record = arriving(record, isApart) else {
+        isWhole = false
+        continue
+      }
       try add(record, to: &batch, isApart)
+      isWhole = isWhole && batch.isChosen(record.id)
+    }
+    if isWhole, let last = cursor.item, last != start {
+      batch.noteWholePage(after: start, last: last)
     }
     if cursor.item == nil, !cursor.isDone { cursor.add(batch.records[first...]) }
     return rows.count + 1
@@ -195,10 +203,14 @@ extension Engine {
       var numbers: [ItemID: InodeNumber] = [:]
       var subdirectories: [InodeNumber: UInt32] = [:]
       var changed: Set<InodeNumber> = []
+      var inodes: [Inode] = []
+      inodes.reserveCapacity(batch.records.count)
+      var entries: [NewEntry] = []
+      entries.reserveCapacity(batch.records.count)
       for record in batch.records {
         let inode = numbered(
           Inode(arriving: record, owner: root.owner, group: root.group, at: time, nextNumber()))
-        try inode.insert(db, queries)
+        inodes.append(inode)
         if record.kind == .directory { numbers[record.id] = inode.number }
         var parents: [InodeNumber] = []
         for link in record.links {
@@ -211,17 +223,22 @@ extension Engine {
             invalidations.append(.entry(parent: parent, name: link.name))
             changed.insert(parent)
           }
-          try putNewEntry(parent, link.name, inode, db)
+          entries.append(newEntry(parent, link.name, inode))
           if inode.kind == .directory { subdirectories[parent, default: 0] += 1 }
           parents.append(parent)
         }
-        try queries.agreeOnArrival.run(db, record.id)
+        if !batch.isOfWholePage(record.id) { try queries.agreeOnArrival.run(db, record.id) }
         if !record.attributes.isEmpty {
           for (name, value) in record.attributes.sorted(by: { $0.key < $1.key }) {
             try put(inode.number, name, value, db)
           }
         }
         made.append(Arrival(record: record, number: inode.number, parents: parents))
+      }
+      try Inode.insert(inodes, db, queries)
+      try put(entries, db)
+      for page in batch.wholePages {
+        try queries.agreeOnArrivals.run(db, page.after?.bytes ?? [], page.last)
       }
       for (number, count) in subdirectories {
         var parent = try inode(number)

@@ -68,14 +68,15 @@ extension Engine {
     }
     do {
       try write { db in
-        for item in piece.items { try stage(item, isInPlace: isInPlace, db) }
-        let link = isInPlace ? queries.insertRemoteLink : queries.stageLink
-        for (place, item) in piece.links { try link.run(db, place.parent, place.name, item) }
-        let chunk = isInPlace ? queries.insertChunk : queries.stageChunk
-        for place in piece.chunks {
-          try chunk.run(
-            db, place.chunk.id.bytes, place.pack, place.offset.column,
-            Int64(place.storedLength), Int64(place.chunk.length))
+        try stage(piece.items, isInPlace: isInPlace, db)
+        let links = isInPlace ? queries.insertRemoteLinks : queries.stageLinks
+        try links.run(db, piece.links) { ($0.0.parent, $0.0.name, $0.1) }
+        let chunks = isInPlace ? queries.insertChunks : queries.stageChunks
+        try chunks.run(db, piece.chunks) { place in
+          (
+            place.chunk.id.bytes, place.pack, place.offset.column, Int64(place.storedLength),
+            Int64(place.chunk.length)
+          )
         }
         for item in piece.removed {
           try queries.stageRemoved.run(
@@ -93,18 +94,26 @@ extension Engine {
     for item in piece.items { stagedUsage &+= item.record.allottedBytes }
   }
 
-  private func stage(_ item: PreparedPart.Item, isInPlace: Bool, _ db: SQLConnection) throws {
-    let record = item.record
-    let kind = Int64(record.kind.rawValue)
+  private func stage(
+    _ items: ArraySlice<PreparedPart.Item>, isInPlace: Bool, _ db: SQLConnection
+  ) throws {
     guard isInPlace else {
-      return try queries.stageItem.run(
-        db, record.id, item.bytes, kind, Int64(record.conflicts.isEmpty ? 0 : 1))
+      return try queries.stageItems.run(db, items) { item in
+        let record = item.record
+        return (
+          record.id, item.bytes, Int64(record.kind.rawValue),
+          Int64(record.conflicts.isEmpty ? 0 : 1)
+        )
+      }
     }
-    try queries.insertRemote.run(db, record.id, item.bytes)
-    if !record.conflicts.isEmpty { try queries.setConflicted.run(db, record.id) }
+    try queries.insertRemotes.run(db, items) { ($0.record.id, $0.bytes) }
+    for item in items where !item.record.conflicts.isEmpty {
+      try queries.setConflicted.run(db, item.record.id)
+    }
     // The check of the tree asks for directories alone.
-    if record.kind == .directory {
-      try queries.stageItem.run(db, record.id, [UInt8](), kind, Int64(0))
+    let directories = items.filter { $0.record.kind == .directory }
+    try queries.stageItems.run(db, directories[...]) { item in
+      (item.record.id, [UInt8](), Int64(ItemKind.directory.rawValue), Int64(0))
     }
   }
 
