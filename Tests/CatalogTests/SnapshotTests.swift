@@ -404,7 +404,9 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     let trees = brokenTrees + [[record(other, .file, "a"), record(other, .file, "b")]]
     let source = try Fixture()
     let top = try [ItemID.root, .documents].map { try #require(try source.catalog.remote($0)) }
-    for tree in trees {
+    // Many rows go into one statement.
+    let others = try (0..<40).map { record(.random(), .file, try ItemName("other \($0)")) }
+    for tree in trees.flatMap({ [$0, others[..<25] + $0 + others[25...]] }) {
       let fixture = try Fixture(isNew: true)
       var part = SnapshotPart()
       part.items = top + tree
