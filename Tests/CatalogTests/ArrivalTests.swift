@@ -29,7 +29,7 @@ import Testing
     try fixture.folded(directories + files)
   }
 
-  /// `between`: what happens before the next batch.
+  /// `between` runs after each batch.
   private func bringAll(
     isApart: (ItemRecord) -> Bool = { _ in false }, between: () throws -> Void = {}
   ) throws -> [ItemID] {

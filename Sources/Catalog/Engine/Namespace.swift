@@ -55,7 +55,7 @@ extension Engine {
     names.insert(EntryKey(parent: parent, name: name), EntryValue(child: child, id: number))
   }
 
-  /// A name that nothing has, past memory: its row is for `put`, in the same operation. Only
+  /// Gives a free name to an inode, past memory. The same operation has to `put` the row. Only
   /// within `write`: memory has nothing then that the database has not.
   func newEntry(_ parent: InodeNumber, _ name: ItemName, _ inode: Inode) -> NewEntry {
     note(.entry(parent, name, slot: nil, was: .none))

@@ -15,7 +15,7 @@ struct ArrivalBatch {
   private var chosen: Set<ItemID> = []
   /// Directories that are here; nil for those in which nothing is simply made.
   private var here: [ItemID: Place?] = [:]
-  /// What lies after `after` up to `last`, all of which is chosen.
+  /// Pages of `arrivalPage` of which every item is chosen: those after `after`, up to `last`.
   private(set) var wholePages: [(after: ItemID?, last: ItemID)] = []
   var apart: [ItemID: Bool] = [:]
 

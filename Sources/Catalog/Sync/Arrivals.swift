@@ -64,8 +64,8 @@ package struct Arrival: Sendable {
 }
 
 extension Engine {
-  /// `record` is nil for what is here or was, or has a mark. Nil for what is to be looked at together
-  /// with others, or cannot be made as it is.
+  /// `record` is nil for an item that is here or was, or that has a mark. The result is nil for an
+  /// item that the planner has to look at with others, or that cannot be made as it is.
   private func arriving(_ record: ItemRecord?, _ isApart: (ItemRecord) -> Bool) -> ItemRecord? {
     guard let record, record.id != .root, record.kind.isSynced,
       // A file without content would be one that was edited here.

@@ -426,8 +426,8 @@ extension ContainerSync {
     }
   }
 
-  /// The current version of an item, if the local content is a conflict version by now: no upload of
-  /// this device can supply the current one.
+  /// The current version of an item, if the local content is a conflict version by now. Then no
+  /// upload of this device can supply the current one.
   private func notHere(_ item: ItemID) throws(CycleFailure) -> VersionID? {
     let record = try local { () throws(Errno) in try coordinator.catalog.remote(item) }
     guard let record, let content = record.content,
