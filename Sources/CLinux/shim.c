@@ -3,6 +3,7 @@
 #include "shim.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -129,6 +131,24 @@ void linux_malloc_limit(int arenas, int largest, int kept) {
   mallopt(M_TRIM_THRESHOLD, kept);
 #endif
 }
+
+/// dl_iterate_phdr(3) gives the program itself first.
+static int unmap_program_pages(struct dl_phdr_info *program, size_t size, void *argument) {
+  (void)size;
+  (void)argument;
+  unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE);
+  for (int number = 0; number < program->dlpi_phnum; number++) {
+    const ElfW(Phdr) *segment = &program->dlpi_phdr[number];
+    if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W)) continue;
+    // The last page may be that of another segment too. It stays.
+    unsigned long start = (program->dlpi_addr + segment->p_vaddr + page - 1) & ~(page - 1);
+    unsigned long end = (program->dlpi_addr + segment->p_vaddr + segment->p_memsz) & ~(page - 1);
+    if (start < end) madvise((void *)start, end - start, MADV_DONTNEED);
+  }
+  return 1;
+}
+
+void linux_unmap_program_pages(void) { dl_iterate_phdr(unmap_program_pages, NULL); }
 
 int linux_network_changes(void) {
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);

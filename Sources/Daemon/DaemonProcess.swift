@@ -46,6 +46,7 @@ package enum DaemonProcess {
     service.start()
     let server = ControlServer(methods: service.methods, logger: logger)
     try server.start(directory: state.path, name: socketName)
+    unmapUnusedCode()
 
     var received: Int32 = 0
     while sigwait(&signals, &received) != 0 {}

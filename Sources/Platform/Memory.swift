@@ -11,3 +11,8 @@ package func returnFreedMemory() { linux_malloc_trim() }
 /// sense, nor are a few of them: while contents go up or come, each would be mapped, cleared and unmapped
 /// anew. `returnFreedMemory` gives them back at rest. Before threads are made.
 package func keepMemorySmall() { linux_malloc_limit(2, 2 << 20, 8 << 20) }
+
+/// Unmaps the program's code. More than half of it is used only while a process starts or does a
+/// rare large job. What is used again is mapped again from the page cache: a few hundred page
+/// faults.
+package func unmapUnusedCode() { linux_unmap_program_pages() }

@@ -100,6 +100,21 @@ extension RemoteContainer {
   }
 }
 
+/// A part of a snapshot, encoded page by page. The bytes take a tenth of the memory of their
+/// records.
+package struct SnapshotPartBody: Sendable {
+  fileprivate private(set) var bytes: [UInt8] = []
+
+  package init() {}
+
+  package var count: Int { bytes.count }
+  package var isEmpty: Bool { bytes.isEmpty }
+
+  /// A part has lists alone, and the elements of a list need not be together in an encoded message
+  /// (Protocol Buffers, "Encoding").
+  package mutating func append(_ page: SnapshotPart) { bytes += page.encoded() }
+}
+
 /// Puts the parts of one snapshot, then its index. Not to be used by two tasks at once.
 package final class SnapshotWriter: Sendable {
   private let container: RemoteContainer
@@ -114,10 +129,10 @@ package final class SnapshotWriter: Sendable {
   }
 
   /// Durable when it returns. Parts are numbered from 0 on without gaps.
-  package func put(_ part: SnapshotPart, number: Int) async throws(RemoteError)
+  package func put(_ part: SnapshotPartBody, number: Int) async throws(RemoteError)
     -> SnapshotIndex.Part
   {
-    let body = part.encoded()
+    let body = part.bytes
     let stored =
       ObjectHeader.snapshotPart.bytes
       + container.keys.log.seal(

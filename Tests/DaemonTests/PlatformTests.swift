@@ -17,6 +17,33 @@ import Testing
   }
 }
 
+@Suite struct MemoryTests {
+  /// Other tests run meanwhile and map some of it again.
+  @Test func codeIsUnmapped() throws {
+    let before = try mappedCode()
+    unmapUnusedCode()
+    #expect(try mappedCode() < before)
+  }
+
+  /// KiB of this program's code that are mapped; proc(5), `smaps`.
+  private func mappedCode() throws -> Int {
+    let program = try #require(Files.linkTarget("/proc/self/exe"))
+    let text = String(decoding: try Files.read("/proc/self/smaps"), as: UTF8.self)
+    var isCode = false
+    var result = 0
+    for line in text.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      if words.count > 5, words[1].count == 4 {
+        isCode = words[1].contains("x") && words[5] == program
+      } else if isCode, words.first == "Rss:", words.count > 1 {
+        result += try #require(Int(words[1]))
+      }
+    }
+    #expect(result > 0)
+    return result
+  }
+}
+
 /// From a path to an item of a mount.
 @Suite struct ItemLocatorTests {
   private let table = MountTable.parse(

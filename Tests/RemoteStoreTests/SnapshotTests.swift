@@ -20,9 +20,42 @@ import Testing
     let writer = container.writeSnapshot(at: position, from: Fixture.origin)
     var written: [SnapshotIndex.Part] = []
     for (number, part) in parts.enumerated() {
-      written.append(try await writer.put(part, number: number))
+      written.append(try await writer.put(body([part]), number: number))
     }
     return try await writer.finish(written, items: 4)
+  }
+
+  private func body(_ pages: [SnapshotPart]) -> SnapshotPartBody {
+    var result = SnapshotPartBody()
+    for page in pages { result.append(page) }
+    return result
+  }
+
+  /// A part is encoded page by page. A reader gets one part, also where a pack's chunks are on two
+  /// pages.
+  @Test func pagesAreOnePart() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let pack = PackID.random()
+    func chunk(_ number: UInt8) throws -> ChunkLocation {
+      let id = try #require(ChunkID([UInt8](repeating: number, count: 32)))
+      return ChunkLocation(
+        chunk: ChunkReference(id: id, length: 200), pack: pack, offset: UInt64(number) * 100,
+        storedLength: 100)
+    }
+    var pages = [try part(["a", "b"]), try part(["c"], low: 200), SnapshotPart(), SnapshotPart()]
+    pages[2].chunks = [try chunk(1), try chunk(2)]
+    pages[3].chunks = [try chunk(3)]
+    pages[3].packs = [PackRecord(pack: pack, bytes: 400)]
+    var whole = SnapshotPart()
+    whole.items = pages[0].items + pages[1].items
+    whole.chunks = pages[2].chunks + pages[3].chunks
+    whole.packs = pages[3].packs
+    let writer = fixture.container.writeSnapshot(at: head, from: Fixture.origin)
+    let written = try await writer.put(body(pages), number: 0)
+    #expect(try await writer.finish([written], items: 3) != nil)
+    let index = try await fixture.container.snapshot(head.sequence)
+    #expect(try await fixture.container.part(0, of: index) == whole)
   }
 
   @Test func partsComeBack() async throws {
@@ -45,7 +78,7 @@ import Testing
     let fixture = try await Fixture()
     let head = try await fixture.head()
     let writer = fixture.container.writeSnapshot(at: head, from: Fixture.origin)
-    let first = try await writer.put(try part(["a"]), number: 0)
+    let first = try await writer.put(body([try part(["a"])]), number: 0)
     #expect(try await fixture.container.snapshots(beyond: 0) == [])
     #expect(try await write([try part(["b"])], at: head, fixture.container) != nil)
     #expect(try await writer.finish([first], items: 1) == nil)

@@ -78,4 +78,8 @@ void linux_malloc_trim(void);
 /// memory at an arena's end is not given back at once.
 void linux_malloc_limit(int arenas, int largest, int kept);
 
+/// Takes the program's code and constants out of this process's memory. They stay in the page cache, and each
+/// page comes back when it is used.
+void linux_unmap_program_pages(void);
+
 #endif

@@ -1,5 +1,6 @@
 internal import GRDB
 package import Model
+internal import Platform
 internal import RecordFormat
 package import SystemPackage
 
@@ -161,6 +162,8 @@ extension ContainerCatalog {
         engine.connection.setLargeCache(isLarge)
       }
     }
-    if !isLarge { giveBackMemory() }
+    guard !isLarge else { return }
+    giveBackMemory()
+    unmapUnusedCode()
   }
 }

@@ -8,8 +8,8 @@ internal import SystemPackage
 
 /// Snapshots: written in the background, read by a device whose log goes on later than it stands.
 extension ContainerSync {
-  /// Plain bytes of a part, about.
-  private static let partWeight: UInt64 = 2 << 20
+  /// Plain bytes of a part, and at most a page more.
+  private static let partSize = 2 << 20
 
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
   /// catalog is read page by page, and gives what was there at the beginning.
@@ -62,8 +62,7 @@ extension ContainerSync {
     var parts: [SnapshotIndex.Part] = []
     var items: UInt64 = 0
     do throws(CycleFailure) {
-      var part = SnapshotPart()
-      var weight: UInt64 = 0
+      var part = SnapshotPartBody()
       while var page = try local({ () throws(Errno) in try export.next() }) {
         if let filter {
           let whole = page
@@ -73,12 +72,10 @@ extension ContainerSync {
         // Parts of a recovery are put while the store is not sound.
         if filter == nil, let problem = storeProblem { throw .unsound(problem) }
         items += UInt64(page.items.count)
-        weight += page.weight
         part.append(page)
-        if weight >= Self.partWeight {
+        if part.count >= Self.partSize {
           parts.append(try await put(part, parts.count, writer))
-          part = SnapshotPart()
-          weight = 0
+          part = SnapshotPartBody()
         }
         await Task.yield()
       }
@@ -90,7 +87,7 @@ extension ContainerSync {
     return (parts, items)
   }
 
-  private func put(_ part: SnapshotPart, _ number: Int, _ writer: SnapshotWriter)
+  private func put(_ part: SnapshotPartBody, _ number: Int, _ writer: SnapshotWriter)
     async throws(CycleFailure) -> SnapshotIndex.Part
   {
     let result = try await remotely { () throws(RemoteError) in
@@ -281,19 +278,5 @@ extension ContainerSync {
       try catalog.setCompactionNote("removed", Int64(clamping: sequence))
     }
     logger.info("\(count) segments before snapshot \(sequence) are removed from the backend")
-  }
-}
-
-extension SnapshotPart {
-  fileprivate var weight: UInt64 {
-    LogChanges(upserts: items + removed.map(\.record), chunks: chunks).weight
-      + UInt64(packs.count * 40)
-  }
-
-  fileprivate mutating func append(_ other: SnapshotPart) {
-    items += other.items
-    chunks += other.chunks
-    removed += other.removed
-    packs += other.packs
   }
 }
