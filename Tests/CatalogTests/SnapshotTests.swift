@@ -417,6 +417,45 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     }
   }
 
+  /// Stages items and then loses the transaction that they are in, as a full disk does.
+  private func stageAndLose(_ items: [ItemRecord], in fixture: Fixture) throws {
+    var part = SnapshotPart()
+    part.items = items
+    let prepared = PreparedPart(part)
+    try fixture.catalog.run { engine in
+      try engine.operation { try engine.stage(SnapshotPiece(items: prepared.items[...])) }
+      engine.withConnection { engine.abandonTransaction() }
+    }
+  }
+
+  /// An item that is missing in a snapshot would count as one that other devices removed.
+  @Test("a snapshot of which rows were lost is not installed", arguments: [false, true])
+  func lostRowsAreMissed(isNew: Bool) throws {
+    let position = LogPosition(sequence: 50, hash: [UInt8](repeating: 4, count: 32))
+    let source = try Fixture()
+    var parts = [SnapshotPart(), SnapshotPart(), SnapshotPart()]
+    parts[0].items = try [ItemID.root, .documents].map {
+      try #require(try source.catalog.remote($0))
+    }
+    parts[1].items = [record(.random(), .file, "a")]
+    parts[2].items = [record(.random(), .file, "b")]
+    let fixture = try Fixture(isNew: isNew)
+    let before = try fixture.catalog.position()
+    try fixture.catalog.beginSnapshot()
+    try fixture.catalog.stage(parts[0])
+    try fixture.catalog.commit(durable: true)
+    try stageAndLose(parts[1].items, in: fixture)
+    #expect(throws: Errno.ioError) { try fixture.catalog.stage(parts[2]) }
+    #expect(throws: Errno.ioError) {
+      try fixture.catalog.installSnapshot(
+        SnapshotMark(sequence: position.sequence, bytes: 1), hash: position.hash,
+        from: DeviceID(high: 3, low: 0))
+    }
+    #expect(try fixture.catalog.position() == before)
+    try install(parts, at: position, in: fixture)
+    #expect(whole(try pages(fixture.catalog)).items.count == 4)
+  }
+
   private var brokenTrees: [[ItemRecord]] {
     let (one, two) = (ItemID(high: 5, low: 1), ItemID(high: 5, low: 2))
     return [

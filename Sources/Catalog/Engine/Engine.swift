@@ -108,6 +108,8 @@ final class Engine {
   /// How often such were lost with their transaction. Who made them is told by the error of the commit;
   /// who made them lazily looks whether this is what it was.
   var losses: UInt64 = 0
+  /// `losses` when the staging of a snapshot began.
+  var stagingLosses: UInt64 = 0
   /// Commits of the database that are not in the journal, and how many of them are synchronised.
   var logCommits: UInt64 = 0
   var durableLogCommits: UInt64 = 0

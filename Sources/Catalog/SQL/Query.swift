@@ -29,7 +29,11 @@ final class Query {
     _ read: (SQLRow) throws -> Bool
   ) throws {
     let statement = try prepared(connection)
-    defer { sqlite3_reset(statement) }
+    defer {
+      sqlite3_reset(statement)
+      // Records of many chunks are large, and the next use may be long after.
+      sqlite3_clear_bindings(statement)
+    }
     var index: Int32 = 0
     for argument in repeat each arguments {
       index += 1

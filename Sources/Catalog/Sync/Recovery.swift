@@ -67,6 +67,7 @@ extension Engine {
     packs: Set<PackID>
   ) throws {
     guard try !stagesInPlace() else { throw Errno.invalidArgument }
+    try requireAllStaged()
     try checkStagedTree()
     let own = try foldedPositions()
     let log: RecoveredLog =

@@ -13,11 +13,12 @@ package import SystemPackage
 /// uploaded yet.
 extension Engine {
   /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
-  /// is no tree.
+  /// is no tree; EIO as `requireAllStaged`.
   func install(
     _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery?
   ) throws {
     guard mark.sequence > (try position()).sequence else { throw Errno.invalidArgument }
+    try requireAllStaged()
     try checkStagedTree()
     if try !stagesInPlace() {
       try replaceRecords()

@@ -43,6 +43,7 @@ extension Engine {
   /// compares the parts with the tree that is here.
   func beginStaging(isRecovery: Bool) throws {
     try dropStaged()
+    stagingLosses = losses
     guard !isRecovery, try position() == .start else { return }
     for table in Self.placeTables {
       let isEmpty = try database { db in
@@ -59,8 +60,19 @@ extension Engine {
     try write { db in try queries.metaDelete.run(db, Self.mark) }
   }
 
-  /// EBADMSG for an item that is there twice, and for records that no tree has.
+  /// EIO if a transaction was lost since staging began: rows of the snapshot may be missing, and an
+  /// item that is missing would count as one that other devices removed. With a full disk a commit
+  /// fails on another thread, and nobody else tells the one who stages.
+  func requireAllStaged() throws {
+    // Settles, so a loss is counted.
+    try database { _ in }
+    guard losses == stagingLosses else { throw Errno.ioError }
+  }
+
+  /// EBADMSG for an item that is there twice, and for records that no tree has; EIO as
+  /// `requireAllStaged`.
   func stage(_ piece: SnapshotPiece) throws {
+    try requireAllStaged()
     let isInPlace = try stagesInPlace()
     let isNew = try position() == .start
     for item in piece.items {
