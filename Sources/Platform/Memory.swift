@@ -13,6 +13,5 @@ package func returnFreedMemory() { linux_malloc_trim() }
 package func keepMemorySmall() { linux_malloc_limit(2, 2 << 20, 8 << 20) }
 
 /// Unmaps the program's code. More than half of it is used only while a process starts or does a
-/// rare large job. What is used again is mapped again from the page cache: a few hundred page
-/// faults.
+/// rare large job. The rest comes back from the page cache with a few hundred page faults.
 package func unmapUnusedCode() { linux_unmap_program_pages() }

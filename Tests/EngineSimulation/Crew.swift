@@ -3,7 +3,8 @@ import Glibc
 import Platform
 
 /// Does runs in processes of their own, a few at a time. Each begins as a copy of this one, which
-/// has done nothing yet that a run could see: so a run alone is the run that it was among thousands.
+/// has done nothing yet that a run could see: so a run alone is the run that it was among
+/// thousands.
 struct Crew {
   /// How many at a time.
   let size: Int
