@@ -29,11 +29,7 @@ final class Query {
     _ read: (SQLRow) throws -> Bool
   ) throws {
     let statement = try prepared(connection)
-    defer {
-      sqlite3_reset(statement)
-      // Records of many chunks are large, and the next use may be long after.
-      sqlite3_clear_bindings(statement)
-    }
+    defer { sqlite3_reset(statement) }
     var index: Int32 = 0
     for argument in repeat each arguments {
       index += 1
@@ -61,7 +57,11 @@ final class Query {
     _ arguments: (Row) -> (repeat each Argument)
   ) throws {
     let statement = try prepared(connection)
-    defer { sqlite3_reset(statement) }
+    defer {
+      sqlite3_reset(statement)
+      // Records of many chunks are large, and the next use may be long after.
+      sqlite3_clear_bindings(statement)
+    }
     var index: Int32 = 0
     for row in rows {
       let ofRow = arguments(row)
