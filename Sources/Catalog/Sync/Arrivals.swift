@@ -1,47 +1,5 @@
-internal import Dispatch
 package import Model
 package import SystemPackage
-
-/// Items that came from elsewhere and meet nothing here. Of them a plan says no more than that they
-/// are to be made, so they need none: a device that is new in a large container shows it bit by bit,
-/// instead of planning all of it first.
-///
-/// Where the looking for them stands. First directories are gone through from the root down, so that
-/// the top can be listed at once. The many come by identity: in that order lie their records, each of
-/// which is written to.
-package struct ArrivalCursor: Sendable {
-  /// So many items are looked at from the root down.
-  private static let top = 2_000
-
-  /// To be looked into, from `next` on.
-  private var directories: [ItemID] = [.root, .documents]
-  private var next = 0
-  private var seen = 0
-  /// The last name that was seen in the first of them.
-  fileprivate var name: ItemName?
-  fileprivate var item: ItemID?
-  /// Directories in which something is made; true: they are to be looked at with all that is in them.
-  /// As the log was at `position`.
-  fileprivate var apart: [ItemID: Bool] = [:]
-  fileprivate var position = LogPosition.start
-  package fileprivate(set) var isDone = false
-
-  package init() {}
-
-  fileprivate var directory: ItemID? { next < directories.count ? directories[next] : nil }
-
-  fileprivate mutating func looked(at count: Int, upTo last: ItemName?, isEnd: Bool) {
-    name = isEnd ? nil : last
-    if isEnd { next += 1 }
-    seen += count
-    if seen >= Self.top { directories = [] }
-  }
-
-  fileprivate mutating func add(_ records: ArraySlice<ItemRecord>) {
-    guard seen < Self.top, directories.count < Self.top else { return }
-    directories += records.filter { $0.kind == .directory }.map(\.id)
-  }
-}
 
 /// One that was made.
 package struct Arrival: Sendable {
@@ -83,23 +41,6 @@ extension Engine {
     return arriving(try decode(bytes), isApart)
   }
 
-  /// Decodes on all processors, since programs wait for the lock meanwhile.
-  private func decodeAll(_ rows: [[UInt8]?]) throws -> [ItemRecord?] {
-    let stripe = 64
-    var parts = [Result<[ItemRecord?], any Error>](
-      repeating: .success([]), count: (rows.count + stripe - 1) / stripe)
-    parts.withUnsafeMutableBufferPointer { parts in
-      // Each iteration writes one element, and no other reads it before all have ended.
-      nonisolated(unsafe) let parts = parts
-      DispatchQueue.concurrentPerform(iterations: parts.count) { number in
-        parts[number] = Result {
-          try rows.dropFirst(number * stripe).prefix(stripe).map { try decodeRecord($0) }
-        }
-      }
-    }
-    return try parts.flatMap { try $0.get() }
-  }
-
   /// Adds an item to `batch`, after the directories that have to be there first. Nothing where
   /// something is in the way, or above it.
   private func add(
@@ -128,48 +69,78 @@ extension Engine {
     for record in path.reversed() { batch.choose(record) }
   }
 
-  /// Looks at some more; gives at how many.
+  /// Looks at some more of a directory; gives at how many.
   private func look(
-    _ cursor: inout ArrivalCursor, _ limit: Int, _ batch: inout ArrivalBatch,
+    in directory: ItemID, _ cursor: inout ArrivalCursor, _ limit: Int, _ batch: inout ArrivalBatch,
     _ isApart: (ItemRecord) -> Bool
   ) throws -> Int {
-    var rows: [[UInt8]?] = []
-    let start = cursor.item
-    if let directory = cursor.directory {
-      var last: ItemName?
-      rows = try database { db in
-        try queries.arrivalsInside.all(
-          db, directory, cursor.name?.bytes ?? [], Int64(limit)
-        ) { row in
-          last = try row.name(0)
-          return row.bytes(1)
-        }
+    var last: ItemName?
+    let rows = try database { db in
+      try queries.arrivalsInside.all(
+        db, directory, cursor.name?.bytes ?? [], Int64(limit)
+      ) { row in
+        last = try row.name(0)
+        return row.bytes(1)
       }
-      cursor.looked(at: rows.count, upTo: last, isEnd: rows.count < limit)
-    } else {
-      rows = try database { db in
-        try queries.arrivalPage.all(db, cursor.item?.bytes ?? [], Int64(limit)) { row in
-          cursor.item = try row.identifier(0)
-          return row.bytes(1)
-        }
-      }
-      cursor.isDone = rows.count < limit
     }
+    cursor.looked(at: rows.count, upTo: last, isEnd: rows.count < limit)
     let first = batch.records.count
+    for row in rows {
+      if let record = arriving(try decode(row), isApart) { try add(record, to: &batch, isApart) }
+    }
+    cursor.add(batch.records[first...])
+    return rows.count + 1
+  }
+
+  private func arrivals(after item: ItemID?, _ limit: Int) throws -> ArrivalRows {
+    var last = item
+    let rows = try database { db in
+      try queries.arrivalPage.all(db, item?.bytes ?? [], Int64(limit)) { row in
+        last = try row.identifier(0)
+        return row.bytes(1)
+      }
+    }
+    return ArrivalRows(
+      position: try position(), after: item, last: last, isLast: rows.count < limit, rows: rows)
+  }
+
+  /// Adds the items of the page after the cursor's item that can simply be made.
+  ///
+  /// Between the reading and the making of a page only the batch ahead makes items of it: they come
+  /// from other devices, and only the cycle that calls this brings such items. If anything else did,
+  /// the unique index on the items of inodes would refuse the batch.
+  private func take(
+    _ cursor: inout ArrivalCursor, _ limit: Int, _ batch: inout ArrivalBatch,
+    _ isApart: (ItemRecord) -> Bool
+  ) throws {
+    let prepared = cursor.page
+    (cursor.page, cursor.coming) = (nil, nil)
+    // Records of an older state of the log must not become the base.
+    let page =
+      if let prepared, prepared.rows.position == cursor.position { prepared } else {
+        try arrivals(after: cursor.item, limit).decoded()
+      }
+    if !page.rows.isLast {
+      let next = try arrivals(after: page.rows.last, limit)
+      cursor.coming = Task.detached { next.decoded() }
+    }
     var isWhole = true
-    for record in try decodeAll(rows) {
-      guard let record = arriving(record, isApart) else {
+    for record in try page.records.get() {
+      guard let record = arriving(record, isApart), !cursor.early.contains(record.id) else {
         isWhole = false
         continue
       }
       try add(record, to: &batch, isApart)
       isWhole = isWhole && batch.isChosen(record.id)
     }
-    if isWhole, let last = cursor.item, last != start {
-      batch.noteWholePage(after: start, last: last)
+    if let last = page.rows.last {
+      if isWhole, last != page.rows.after {
+        batch.noteWholePage(after: page.rows.after, last: last)
+      }
+      cursor.early = Set(batch.records.lazy.map(\.id).filter { $0 > last })
     }
-    if cursor.item == nil, !cursor.isDone { cursor.add(batch.records[first...]) }
-    return rows.count + 1
+    cursor.item = page.rows.last
+    cursor.isDone = page.rows.isLast
   }
 
   fileprivate func bringArrivals(
@@ -181,9 +152,14 @@ extension Engine {
     var batch = ArrivalBatch()
     swap(&batch.apart, &cursor.apart)
     defer { swap(&batch.apart, &cursor.apart) }
-    var looked = 0
-    while batch.records.count < limit, looked < 4 * limit, !cursor.isDone {
-      looked += try look(&cursor, max(64, limit - batch.records.count), &batch, isApart)
+    if cursor.directory == nil {
+      try take(&cursor, limit, &batch, isApart)
+    } else {
+      var looked = 0
+      while let directory = cursor.directory, batch.records.count < limit, looked < 4 * limit {
+        looked += try look(
+          in: directory, &cursor, max(64, limit - batch.records.count), &batch, isApart)
+      }
     }
     return try make(batch)
   }

@@ -10,6 +10,9 @@ internal import SystemPackage
 extension ContainerSync {
   /// Plain bytes of a part, and at most a page more.
   private static let partSize = 2 << 20
+  /// So many parts are fetched while one is staged. More than one, since staging pauses now and then
+  /// until the disk has the database.
+  private static let partsAhead = 2
 
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
   /// catalog is read page by page, and gives what was there at the beginning.
@@ -157,22 +160,17 @@ extension ContainerSync {
     let sequence = index.position.sequence
     catalog.useLargeCache(true)
     try local { () throws(Errno) in try catalog.beginSnapshot(isRecovery: isRecovery) }
-    // One is fetched, verified and prepared while the one before it is staged.
-    var coming = Self.fetch(0, of: index, remote)
+    // The next ones are fetched, verified and prepared while one is staged.
+    let first = index.parts.indices.prefix(Self.partsAhead)
+    var coming = first.map { Self.fetch($0, of: index, remote) }
+    defer { for task in coming { task.cancel() } }
     for number in index.parts.indices {
-      guard !Task.isCancelled else {
-        coming.cancel()
-        throw .cancelled
-      }
-      let fetched = await coming.value
-      if number + 1 < index.parts.count { coming = Self.fetch(number + 1, of: index, remote) }
-      do throws(CycleFailure) {
-        let part = try await remotely { () throws(RemoteError) in try fetched.get() }
-        try taking(index) { () throws(Errno) in try catalog.stage(part) }
-      } catch {
-        coming.cancel()
-        throw error
-      }
+      guard !Task.isCancelled else { throw .cancelled }
+      let fetched = await coming.removeFirst().value
+      let next = number + Self.partsAhead
+      if next < index.parts.count { coming.append(Self.fetch(next, of: index, remote)) }
+      let part = try await remotely { () throws(RemoteError) in try fetched.get() }
+      try taking(index) { () throws(Errno) in try catalog.stage(part) }
       FaultPoint.reach("compact.staged")
       await Task.yield()
     }

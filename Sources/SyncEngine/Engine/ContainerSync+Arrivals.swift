@@ -25,6 +25,7 @@ extension ContainerSync {
     defer { if holds { fetcher.releaseBacklog() } }
     var cursor = ArrivalCursor()
     while !cursor.isDone {
+      await cursor.prepare()
       guard !Task.isCancelled else { throw .cancelled }
       // What programs claim or present is planned for one by one.
       guard !coordinator.claims.concerns(coordinator.container),
@@ -36,11 +37,6 @@ extension ContainerSync {
       let (made, invalidations) = try local { () throws(Errno) in
         try catalog.bringArrivals(&cursor, limit: settings.manyItems.arrivalPart) {
           packages.isPackage($0) || !LostItems<CatalogTrees>.isThere($0, for: device)
-        }
-      }
-      for arrival in made {
-        if let link = arrival.record.links.first {
-          turns.received(link, at: monotonicNanoseconds())
         }
       }
       coordinator.invalidate(invalidations)
