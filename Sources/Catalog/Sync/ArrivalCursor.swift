@@ -1,14 +1,14 @@
 package import Model
 
 /// How far the search for items of other devices has come, of those that meet nothing here. A plan
-/// would only say that they are to be made, so they need none: a device that is new in a large container
-/// shows it bit by bit, instead of planning all of it first.
+/// would only say that they are to be made, so they need none: a device that is new in a large
+/// container shows it bit by bit, instead of planning all of it first.
 ///
-/// Directories come first, from the root down, so that the top can be listed at once. The other items
-/// come by identity, which is the order of their records. A page of these is read before the page ahead
-/// of it is made, and another processor decodes it meanwhile.
+/// Directories come first, from the root down, so that the top can be listed at once. The other
+/// items come by identity, which is the order of their records. A page of these is read before the
+/// page ahead of it is made, and another processor decodes it meanwhile.
 package struct ArrivalCursor: Sendable {
-  /// So many items are looked at from the root down.
+  /// The number of items that are looked at from the root down.
   private static let top = 2_000
 
   /// To be looked into, from `next` on.
@@ -21,11 +21,11 @@ package struct ArrivalCursor: Sendable {
   /// The page after `item`: first while it is decoded, then the result.
   var coming: Task<ArrivalPage, Never>?
   var page: ArrivalPage?
-  /// Directories after `item` that the last batch made. The next page was read before that, so it may
-  /// have them.
+  /// Directories after `item` that the last batch made. The next page was read before that, so it
+  /// may have them.
   var early: Set<ItemID> = []
-  /// Directories in which something is made; true: they are to be looked at with all that is in them.
-  /// As the log was at `position`.
+  /// Directories in which something is made; true: they are to be looked at with all that is in
+  /// them. As the log was at `position`.
   var apart: [ItemID: Bool] = [:]
   var position = LogPosition.start
   package internal(set) var isDone = false

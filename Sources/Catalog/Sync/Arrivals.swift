@@ -106,9 +106,9 @@ extension Engine {
 
   /// Adds the items of the page after the cursor's item that can simply be made.
   ///
-  /// Between the reading and the making of a page only the batch ahead makes items of it: they come
-  /// from other devices, and only the cycle that calls this brings such items. If anything else did,
-  /// the unique index on the items of inodes would refuse the batch.
+  /// Between the reading and the making of a page only the batch ahead makes items of it: they
+  /// come from other devices, and only the cycle that calls this brings such items. If anything
+  /// else did, the unique index on the items of inodes would refuse the batch.
   private func take(
     _ cursor: inout ArrivalCursor, _ limit: Int, _ batch: inout ArrivalBatch,
     _ isApart: (ItemRecord) -> Bool

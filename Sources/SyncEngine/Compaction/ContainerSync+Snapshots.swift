@@ -10,8 +10,8 @@ internal import SystemPackage
 extension ContainerSync {
   /// Plain bytes of a part, and at most a page more.
   private static let partSize = 2 << 20
-  /// So many parts are fetched while one is staged. More than one, since staging pauses now and then
-  /// until the disk has the database.
+  /// The number of parts that are fetched while one is staged. More than one, since staging pauses
+  /// now and then until the disk has the database.
   private static let partsAhead = 2
 
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the

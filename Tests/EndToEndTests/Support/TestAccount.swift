@@ -112,8 +112,7 @@ final class TestAccount: Sendable {
   }
 
   private static let cleanup = #"""
-    # Few processes: this runs many times for each test, and a process for each file of /proc took a third
-    # of the time of all tests.
+    # This runs many times for each test, so it starts few processes.
     daemons() {
       find /proc/[0-9]*/exe -prune \( -lname '*/ubiquityfs' -o -lname '*/ubiquityfs (deleted)' \) \
         -printf '%h/cmdline\n%h/environ\n' 2>/dev/null |
