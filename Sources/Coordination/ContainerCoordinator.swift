@@ -30,6 +30,7 @@ package final class ContainerCoordinator: Sendable {
     var transfers: (any TransferReporting)?
     var storeConfirmer: (any StoreConfirming)?
     var invalidator: (any KernelInvalidating)?
+    var kernelWaits = KernelWaits()
     var writerClosed: (@Sendable () -> Void)?
     var allotted: (@Sendable () -> AllottedSpace?)?
     var contentObserver: (@Sendable (InodeNumber) -> Void)?
@@ -102,7 +103,10 @@ package final class ContainerCoordinator: Sendable {
   }
 
   package func setInvalidator(_ invalidator: (any KernelInvalidating)?) {
-    parts.withLock { $0.invalidator = invalidator }
+    parts.withLock {
+      $0.invalidator = invalidator
+      $0.kernelWaits = KernelWaits()
+    }
   }
 
   /// Told, on the closing thread, when the last open for writing of an inode is closed.
@@ -144,6 +148,13 @@ package final class ContainerCoordinator: Sendable {
   package func invalidate(_ list: [Invalidation]) {
     guard !list.isEmpty else { return }
     parts.withLock { $0.invalidator }?.invalidate(list)
+  }
+
+  /// Gives the kernel a second to forget it: it may itself wait for what the caller brings.
+  package func invalidateAndWait(_ list: [Invalidation]) async {
+    let (invalidator, waits) = parts.withLock { ($0.invalidator, $0.kernelWaits) }
+    guard let invalidator, !list.isEmpty else { return }
+    await waits.wait(limit: .seconds(1)) { invalidator.invalidate(list, heard: $0) }
   }
 
   func announce(_ changes: [ItemChange]) {

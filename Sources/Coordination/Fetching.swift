@@ -160,6 +160,10 @@ package protocol KernelInvalidating: Sendable {
   /// Does not wait for the kernel; may be called with no lock held only.
   func invalidate(_ list: [Invalidation])
 
+  /// As `invalidate`. `heard` is called on any thread, with no lock held and perhaps before this
+  /// has returned, once the kernel has forgotten it; never when the mount is taken away before.
+  func invalidate(_ list: [Invalidation], heard: @escaping @Sendable () -> Void)
+
   /// Other devices' changes were applied, and `invalidate` was told what they need. Who watches the mount
   /// is to hear of them; as `invalidate`.
   func announce(_ changes: [ItemChange])

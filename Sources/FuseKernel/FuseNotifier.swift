@@ -39,6 +39,10 @@ package final class FuseNotifier: @unchecked Sendable {
     }
   }
 
+  /// Calls `body` on the notifier's thread when what was sent so far has reached the kernel; not
+  /// when it stops before. Gives false when it has stopped already.
+  package func afterwards(_ body: @escaping @Sendable () -> Void) -> Bool { queue.add(body) }
+
   /// Waits until what was sent so far has reached the kernel; gives up after the time, since the
   /// kernel may be waiting for the caller.
   @discardableResult

@@ -195,6 +195,13 @@ extension ContainerMount: KernelInvalidating {
     session.notifier.send(notifications)
   }
 
+  package func invalidate(_ list: [Invalidation], heard: @escaping @Sendable () -> Void) {
+    invalidate(list)
+    guard let session = session.withLock({ $0 }), session.notifier.afterwards(heard) else {
+      return heard()
+    }
+  }
+
   package func announce(_ changes: [ItemChange]) { echo.announce(changes) }
 
   /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may itself

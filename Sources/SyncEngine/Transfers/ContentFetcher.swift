@@ -395,9 +395,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
     if failure == nil {
       for (cause, bytes) in causes { coordinator.noteFetched(bytes, of: number, for: cause) }
     }
-    // The file takes more blocks now, which the kernel is to know before its reader does.
+    // The file takes more blocks now, which the kernel is to know before its reader does: else the
+    // reader gets for a second more those from before.
     if failure == nil {
-      coordinator.invalidate([.attributes(number)])
+      await coordinator.invalidateAndWait([.attributes(number)])
       coordinator.tellStatus(number)
     }
     let failed = state.withLock { state -> [DownloadJob.Waiter] in
