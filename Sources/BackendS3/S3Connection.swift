@@ -40,6 +40,9 @@ final class S3Connection: Sendable {
   private static let connections = 32
   /// An answer that is none of what was asked for.
   private static let failureLimit = 1 << 20
+  /// What one call reads of a connection at most: each piece goes from thread to thread. A
+  /// connection keeps a few of them.
+  private static let largestRead = 256 << 10
   /// Room for an answer that is made at once.
   private static let reservation = 16 << 20
 
@@ -67,6 +70,12 @@ final class S3Connection: Sendable {
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.connections
     // Who asks again is `RetryingStore`, which knows when to stop.
     configuration.connectionPool.retryConnectionEstablishment = false
+    configuration.http1_1ConnectionDebugInitializer = { channel in
+      channel.setOption(
+        .recvAllocator,
+        value: AdaptiveRecvByteBufferAllocator(
+          minimum: 1 << 10, initial: 16 << 10, maximum: Self.largestRead))
+    }
     client = HTTPClient(
       eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup),
       configuration: configuration)

@@ -2,14 +2,16 @@
 ///
 /// The first read of a handle asks for its own range alone; a file of which a program reads the
 /// header or one record costs no more than that. Only reads that go on where the last one ended make
-/// the window grow, and once there is one, only those that had to wait for bytes: it comes to hold what
-/// the network brings in a round trip, or what the reader takes in one, whichever is less. It is never
-/// larger than what was read, so that no more is fetched in vain.
+/// the window grow, and once there is one, only those that had to wait for bytes: it comes to hold
+/// what the network brings in a round trip, or what the reader takes in one, whichever is less. It
+/// is never larger than twice what was read, so that no more is fetched in vain. Each round trip
+/// trebles what is here, so that a long way is full after five.
 struct ReadAhead {
   static let smallestWindow: UInt64 = 512 << 10
   static let largestWindow: UInt64 = 64 << 20
-  /// As much is asked for at a time; of a small window half, so that requests stay large.
-  static let largestStep: UInt64 = 8 << 20
+  /// As much is asked for at a time; of a small window half, so that requests stay large. With the
+  /// rest of its last chunk it is one request of 8 MiB at most.
+  static let largestStep: UInt64 = 7 << 20
 
   private var end: UInt64?
   private var window: UInt64 = 0
@@ -30,8 +32,8 @@ struct ReadAhead {
     let read = range.upperBound - min(start, range.upperBound)
     if window == 0 {
       window = Self.smallestWindow
-    } else if isMissing, read >= window * 2 {
-      window = min(window * 2, Self.largestWindow)
+    } else if isMissing {
+      window = max(window, min(read, Self.largestWindow / 2) * 2)
     }
     let next = max(fetched, range.upperBound)
     let wanted = min(range.upperBound + window, size)

@@ -12,6 +12,27 @@ package func returnFreedMemory() { linux_malloc_trim() }
 /// anew. `returnFreedMemory` gives them back at rest. Before threads are made.
 package func keepMemorySmall() { linux_malloc_limit(2, 2 << 20, 8 << 20) }
 
+/// Lets large blocks be made of memory that was freed before: for large contents on their way,
+/// whose blocks would else be mapped, cleared and unmapped each time. While there is one it holds
+/// for the whole process; after the last it is as `keepMemorySmall` wants it. Any thread.
+package final class LargeBlockUse: Sendable {
+  private static let count = Lock(0)
+
+  package init() {
+    Self.count.withLock { count in
+      if count == 0 { linux_malloc_limit(2, 16 << 20, 64 << 20) }
+      count += 1
+    }
+  }
+
+  deinit {
+    Self.count.withLock { count in
+      count -= 1
+      if count == 0 { keepMemorySmall() }
+    }
+  }
+}
+
 /// Unmaps the program's code. More than half of it is used only while a process starts or does a
 /// rare large job. The rest comes back from the page cache with a few hundred page faults.
 package func unmapUnusedCode() { linux_unmap_program_pages() }

@@ -32,15 +32,38 @@ import Testing
     }
   }
 
-  /// The window holds what a long way brings in one round trip, and less is in vain than was read.
+  /// The window holds what a long way brings in one round trip, and at most twice of what was read
+  /// is in vain.
   @Test func whoWaitsGetsEverMore() {
     let ends = read(2048, isMissing: true)
     for (index, end) in ends.enumerated() {
       let position = UInt64(index + 1) * Self.piece
-      #expect(end - position <= max(position, ReadAhead.smallestWindow))
+      #expect(end - position <= max(2 * position, ReadAhead.smallestWindow))
     }
     let position = 2048 * Self.piece
     #expect(ends[2047] - position > ReadAhead.largestWindow - ReadAhead.largestStep)
+  }
+
+  /// What was asked for comes with the next round trip, while the reader reads what is here.
+  @Test func aLongWayIsFullAfterFewRoundTrips() {
+    var ahead = ReadAhead()
+    var here: UInt64 = 0
+    var position: UInt64 = 0
+    var trips = 0
+    while here - position < 16 << 20, trips < 100 {
+      // The first read that has to wait is the last one.
+      var wanted = here
+      while position <= here {
+        let range = position..<position + Self.piece
+        let isMissing = range.upperBound > here
+        let more = ahead.next(after: range, size: 1 << 40, isMissing: isMissing)
+        wanted = max(wanted, range.upperBound, more?.upperBound ?? 0)
+        position = range.upperBound
+      }
+      here = wanted
+      trips += 1
+    }
+    #expect(trips <= 5)
   }
 
   @Test func whoNeverWaitsGetsLittle() {

@@ -119,6 +119,9 @@ extension ContainerCatalog {
     if freedMemory() > Flusher.quietSlack { returnFreedMemory() }
   }
 
+  /// The same at the next quiet moment.
+  package func giveBackMemoryLater() { schedule(.flush) }
+
   func schedule(_ need: Flusher.Need) {
     flusher.schedule(need) { [weak self] need in self?.work(need) }
   }

@@ -293,7 +293,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
       }
       return .ready(
         DownloadJob.Source(
-          key: key, partial: partial, chunks: manifest.chunks, offsets: offsets))
+          key: key, partial: partial, chunks: manifest.chunks, offsets: offsets,
+          blocks: manifest.size > DownloadJob.Source.largeSize ? LargeBlockUse() : nil))
     } catch {
       throw error == .noSpace ? FetchFailure.noSpace : FetchFailure.system(error)
     }
@@ -349,14 +350,16 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   /// Drops a job for which nothing is wanted any more; its partial file stays for the next reader.
   private func retire(_ number: InodeNumber) {
-    let isOver = state.withLock { state in
+    let over = state.withLock { state -> DownloadJob? in
       guard let job = state.jobs[number], job.source != nil, !job.isFinishing,
         job.requestsInFlight == 0, job.waiters.isEmpty, job.urgent.isEmpty, job.background.isEmpty
-      else { return false }
+      else { return nil }
       state.jobs[number] = nil
-      return true
+      return job
     }
-    if isOver { coordinator.tellStatus(number) }
+    guard let over else { return }
+    if over.source?.blocks != nil { coordinator.catalog.giveBackMemoryLater() }
+    coordinator.tellStatus(number)
   }
 
   private func load(

@@ -2,6 +2,7 @@ internal import Catalog
 internal import ContentStore
 internal import Coordination
 internal import Model
+internal import Platform
 
 /// The download of one inode's content: what is wanted, what is on its way, who waits.
 ///
@@ -25,6 +26,11 @@ struct DownloadJob {
     let chunks: [ChunkReference]
     /// Where each chunk starts in the file.
     let offsets: [UInt64]
+    /// Of a large content, as long as any of it is on its way.
+    let blocks: LargeBlockUse?
+
+    /// Contents of less come with one request, of which a single block is large.
+    static let largeSize: UInt64 = 4 << 20
   }
 
   struct Request {
