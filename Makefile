@@ -157,10 +157,11 @@ uninstall: ## remove what `install` put there
 	  rm -f "$(installed)/share/man/man$${page##*.}/$${page##*/}"; done
 	for unit in mount-helpers/*.service; do rm -f "$(units)/$${unit##*/}"; done
 
-lint: ## check imports, documented claims, fault points and format
+lint: ## check imports, documented claims, fault points, names of commands and format
 	@Tests/check-imports
 	@Tests/check-claims
 	@Tests/check-fault-points
+	@Tests/check-commands
 	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests Examples
 
 format: ## bring the sources into the standard format

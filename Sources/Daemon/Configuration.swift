@@ -107,6 +107,8 @@ package struct Configuration: Equatable, Sendable {
     func wrong(_ what: String) -> ControlError {
       ControlError(.usage, "the configuration file \(path): \(what)")
     }
+    // Each command reads it; mostly there is none, and the parser takes milliseconds to begin.
+    guard !text.allSatisfy(\.isWhitespace) else { return Configuration() }
     let node: Node?
     do { node = try Yams.compose(yaml: text) } catch {
       throw wrong("it is not YAML: \(error)")

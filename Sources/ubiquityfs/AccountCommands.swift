@@ -106,7 +106,8 @@ struct AccountCommand: ParsableCommand {
   }
 
   struct Status: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Show who is signed in, and where.")
+    static let configuration = CommandConfiguration(
+      commandName: "status", abstract: "Show who is signed in, and where.")
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -144,7 +145,8 @@ struct AccountCommand: ParsableCommand {
   }
 
   struct Devices: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "List the account's devices.")
+    static let configuration = CommandConfiguration(
+      commandName: "devices", abstract: "List the account's devices.")
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -160,6 +162,7 @@ struct AccountCommand: ParsableCommand {
 
   struct Secret: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "secret",
       abstract: "Print what a further device signs in with. Keep it to yourself.")
     @OptionGroup var options: GlobalOptions
 

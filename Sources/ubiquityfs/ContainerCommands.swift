@@ -21,7 +21,8 @@ struct ContainerCommand: ParsableCommand {
   }
 
   struct Create: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Make a container.")
+    static let configuration = CommandConfiguration(
+      commandName: "create", abstract: "Make a container.")
     @Argument(help: "As in iCloud.com.example.notes.") var id: String
     @OptionGroup var options: GlobalOptions
 
@@ -35,7 +36,8 @@ struct ContainerCommand: ParsableCommand {
   }
 
   struct List: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "List the account's containers.")
+    static let configuration = CommandConfiguration(
+      commandName: "list", abstract: "List the account's containers.")
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -56,7 +58,7 @@ struct ContainerCommand: ParsableCommand {
 
   struct Delete: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Delete a container and all that is in it, on every device.")
+      commandName: "delete", abstract: "Delete a container and all that is in it, on every device.")
     @Argument(help: "Its name.") var id: String
     @Flag(help: "Yes, delete it.") var yes = false
     @OptionGroup var options: GlobalOptions

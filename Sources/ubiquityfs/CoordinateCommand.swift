@@ -36,7 +36,7 @@ struct CoordinateCommand: ParsableCommand {
 
   struct Read: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Read items while nobody changes them.",
+      commandName: "read", abstract: "Read items while nobody changes them.",
       usage: "ubiquityfs coordinate read PATH... -- COMMAND [ARGUMENT...]")
 
     @Argument(help: "Items in a mount.", completion: .file()) var paths: [String]
@@ -53,7 +53,7 @@ struct CoordinateCommand: ParsableCommand {
 
   struct Write: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Change items while nobody else reads or changes them.",
+      commandName: "write", abstract: "Change items while nobody else reads or changes them.",
       usage: "ubiquityfs coordinate write PATH... [--for WHAT] -- COMMAND [ARGUMENT...]")
 
     private static let purposes = [

@@ -18,7 +18,8 @@ extension ContainerCommand {
     @OptionGroup var options: GlobalOptions
 
     struct List: ParsableCommand {
-      static let configuration = CommandConfiguration(abstract: "List what was set aside.")
+      static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List what was set aside.")
       @OptionGroup var options: GlobalOptions
 
       func run() throws {
@@ -40,7 +41,7 @@ extension ContainerCommand {
 
     struct Restore: ParsableCommand {
       static let configuration = CommandConfiguration(
-        abstract: "Copy what was set aside into a directory.",
+        commandName: "restore", abstract: "Copy what was set aside into a directory.",
         discussion: """
           Names, directories, links, modes, times and attributes come with the content. What was set aside stays. \
           Files whose content was not on this device are listed.
@@ -90,7 +91,7 @@ extension ContainerCommand {
 
     struct Remove: ParsableCommand {
       static let configuration = CommandConfiguration(
-        abstract: "Remove what was set aside, for good.")
+        commandName: "remove", abstract: "Remove what was set aside, for good.")
       @Argument(help: "As `container set-aside list` has it.") var id: String
       @Flag(help: "Yes, remove it.") var yes = false
       @OptionGroup var options: GlobalOptions
@@ -110,7 +111,7 @@ extension ContainerCommand {
 
     struct Add: ParsableCommand {
       static let configuration = CommandConfiguration(
-        abstract: "Set aside what this device has of a container.",
+        commandName: "add", abstract: "Set aside what this device has of a container.",
         discussion: """
           For a container that the backend no longer has, although nothing there says that it was deleted. Mounting it \
           afterwards makes a new one.

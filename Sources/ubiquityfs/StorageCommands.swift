@@ -13,7 +13,7 @@ struct StorageCommand: ParsableCommand {
 
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "List the account's containers, or what is in one of them.",
+      commandName: "show", abstract: "List the account's containers, or what is in one of them.",
       discussion: """
         Of a container, each document in Documents is listed, a package as one; what is outside of \
         Documents is one sum, "other data". Sizes are those that programs see.
@@ -89,6 +89,7 @@ struct StorageCommand: ParsableCommand {
 
   struct Delete: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "delete",
       abstract: "Delete documents, a container's other data, or all of it, on every device.",
       discussion: """
         It can be brought back with `ubiquityfs trash` for as long as anything that is removed. What \
@@ -161,7 +162,7 @@ struct StorageCommand: ParsableCommand {
 extension AccountCommand {
   struct Quota: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Show or set how much the account may take in its backend.",
+      commandName: "quota", abstract: "Show or set how much the account may take in its backend.",
       discussion: """
         It is the account's, for all its devices. What has no room stays on the device where it was \
         saved, and goes up when there is room.

@@ -13,6 +13,7 @@ struct StoreCommand: ParsableCommand {
 
   struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "verify",
       abstract: "Check that the backend holds every object, and upload again what it lost.",
       discussion: """
         Without an option, the command compares the backend's lists of names and sizes with the \
@@ -70,6 +71,7 @@ struct StoreCommand: ParsableCommand {
 
   struct Recover: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "recover",
       abstract: "Make containers whole whose store went back to an earlier state.",
       discussion: """
         Publishes what this device knows, and uploads again what it has locally and the store has \

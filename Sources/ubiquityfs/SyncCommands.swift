@@ -68,13 +68,14 @@ struct OfflineCommand: ParsableCommand {
   }
 
   struct On: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Go offline.")
+    static let configuration = CommandConfiguration(commandName: "on", abstract: "Go offline.")
     @OptionGroup var options: GlobalOptions
     func run() throws { try OfflineCommand.set(true, options) }
   }
 
   struct Off: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Go online and catch up.")
+    static let configuration = CommandConfiguration(
+      commandName: "off", abstract: "Go online and catch up.")
     @OptionGroup var options: GlobalOptions
     func run() throws { try OfflineCommand.set(false, options) }
   }

@@ -21,6 +21,7 @@ struct TrashCommand: ParsableCommand {
 
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "list",
       abstract: "List what was removed on any device and can be brought back, the newest first.")
     @Argument(help: "Only the containers that these are in.", completion: .file())
     var paths: [String] = []
@@ -37,7 +38,7 @@ struct TrashCommand: ParsableCommand {
 
   struct Restore: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Bring items back, on every device.",
+      commandName: "restore", abstract: "Bring items back, on every device.",
       discussion: """
         A directory comes back with all that was in it. What has got the name meanwhile keeps it; \
         the item that comes back becomes `name 2`.
@@ -68,6 +69,7 @@ struct TrashCommand: ParsableCommand {
 
   struct Empty: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "empty",
       abstract: "Forget what was removed: nobody can bring it back then, on any device.")
     @Argument(help: "Only the containers that these are in.", completion: .file())
     var paths: [String] = []

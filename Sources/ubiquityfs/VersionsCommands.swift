@@ -14,6 +14,7 @@ struct VersionsCommand: ParsableCommand {
 
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "list",
       abstract: "List the current version of a file and those that lost a conflict.")
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
     @OptionGroup var options: GlobalOptions
@@ -36,7 +37,8 @@ struct VersionsCommand: ParsableCommand {
   }
 
   struct Cat: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print the bytes of a version.")
+    static let configuration = CommandConfiguration(
+      commandName: "cat", abstract: "Print the bytes of a version.")
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
     @Argument(help: "As `versions list` names it.") var version: String
     @OptionGroup var options: GlobalOptions
@@ -57,7 +59,7 @@ struct VersionsCommand: ParsableCommand {
 
   struct Resolve: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Settle a conflict.",
+      commandName: "resolve", abstract: "Settle a conflict.",
       discussion: """
         The current version stays unless --keep leaves it out. Kept versions that are not current \
         become files beside it. The others go to the trash (`ubiquityfs trash`).
@@ -90,6 +92,7 @@ struct VersionsCommand: ParsableCommand {
 
   struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "remove",
       abstract: "Drop conflict versions, on every device; they go to the trash.",
       discussion: "Those that are not named stay; the conflict ends with the last of them.")
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
