@@ -40,8 +40,8 @@ final class S3Connection: Sendable {
   private static let connections = 32
   /// An answer that is none of what was asked for.
   private static let failureLimit = 1 << 20
-  /// What one call reads of a connection at most: each piece goes from thread to thread. A
-  /// connection keeps a few of them.
+  /// The most that one call reads of a connection: each piece goes from thread to thread. A
+  /// connection keeps a few buffers of that size.
   private static let largestRead = 256 << 10
   /// Room for an answer that is made at once.
   private static let reservation = 16 << 20

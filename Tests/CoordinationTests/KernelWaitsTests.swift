@@ -6,7 +6,7 @@ import Testing
 @Suite struct KernelWaitsTests {
   private typealias Heard = @Sendable () -> Void
 
-  /// What no test waits for.
+  /// Longer than any test waits.
   private static let hour = Duration.seconds(3600)
 
   @Test func aWaitEndsWhenTheKernelHasHeard() async throws {

@@ -44,7 +44,8 @@ import Testing
     #expect(ends[2047] - position > ReadAhead.largestWindow - ReadAhead.largestStep)
   }
 
-  /// What was asked for comes with the next round trip, while the reader reads what is here.
+  /// The bytes that were asked for come with the next round trip. Until then the reader reads those
+  /// that are here.
   @Test func aLongWayIsFullAfterFewRoundTrips() {
     var ahead = ReadAhead()
     var here: UInt64 = 0
