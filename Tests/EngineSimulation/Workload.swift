@@ -201,6 +201,10 @@ extension SimulatedDevice {
     _ record: ItemRecord, except kept: VersionID, _ inode: Catalog.Inode, _ life: DeviceLife
   ) throws {
     for version in record.contents where version.id != kept { account.ledger.discard(version) }
+    // The log may have the current content while this device has not read that yet.
+    if inode.kind == .file, inode.version != kept, let content = try life.shown(inode) {
+      account.ledger.discard(content)
+    }
     if inode.kind == .directory { try supersedePackage(inode, life) }
   }
 
