@@ -201,8 +201,12 @@ extension SimulatedDevice {
     _ record: ItemRecord, except kept: VersionID, _ inode: Catalog.Inode, _ life: DeviceLife
   ) throws {
     for version in record.contents where version.id != kept { account.ledger.discard(version) }
-    // The log may have the current content while this device has not read that yet.
-    if inode.kind == .file, inode.version != kept, let content = try life.shown(inode) {
+    // The list names the current content before this device has read what it consists of. A later
+    // edit is another content, which nobody was shown.
+    if let current = record.content, current.id != kept, current.manifest == nil,
+      inode.version == nil, current.device == id, current.size == inode.size,
+      current.modified == inode.modified, let content = try life.shown(inode)
+    {
       account.ledger.discard(content)
     }
     if inode.kind == .directory { try supersedePackage(inode, life) }
