@@ -53,7 +53,7 @@ package enum DaemonProcess {
     logger.info("signal \(received): flushing and unmounting")
     server.stop()
     service.stop()
-    try? Files.remove("\(state.path)/\(socketName)")
+    if state.isLocked(by: lock) { try? Files.remove("\(state.path)/\(socketName)") }
     logger.info("ended")
   }
 

@@ -99,6 +99,15 @@ package struct StateDirectory: Sendable {
     }
   }
 
+  /// Whether `lock` is the one of the directory that the path names now. Somebody may have removed
+  /// the directory and made it anew, for another daemon.
+  package func isLocked(by lock: OpenFile) -> Bool {
+    guard let held = try? lock.status(), let named = try? Files.status(path + "/daemon.lock") else {
+      return false
+    }
+    return held.st_dev == named.st_dev && held.st_ino == named.st_ino
+  }
+
   // MARK: The account's identity
 
   /// Nil while nobody is signed in.

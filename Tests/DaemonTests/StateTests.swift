@@ -46,6 +46,18 @@ import Testing
     _ = try state.lock()
   }
 
+  /// A daemon whose directory was made anew must leave the newer daemon's socket alone.
+  @Test func aDirectoryMadeAnewHasAnotherLock() throws {
+    let scratch = try Scratch()
+    let state = try StateDirectory.prepare(scratch.path + "/state")
+    let old = try state.lock()
+    #expect(state.isLocked(by: old))
+    try Files.removeTree(state.path)
+    #expect(!state.isLocked(by: old))
+    let new = try StateDirectory.prepare(state.path).lock()
+    #expect(state.isLocked(by: new) && !state.isLocked(by: old))
+  }
+
   @Test func offlineModeOutlivesTheDaemon() throws {
     let scratch = try Scratch()
     let state = try StateDirectory.prepare(scratch.path + "/state")
