@@ -53,29 +53,6 @@ package struct SnapshotPart: Hashable, Sendable {
   package var isEmpty: Bool {
     items.isEmpty && chunks.isEmpty && removed.isEmpty && packs.isEmpty
   }
-
-  /// The same in the same order, cut between records: a record of a large file takes megabytes, and
-  /// a part has a limit. What has more than one record refers to at most `limit` chunks.
-  package func pieces(referringTo limit: Int) -> [SnapshotPart] {
-    var result: [SnapshotPart] = []
-    var piece = SnapshotPart()
-    var references = 0
-    func add(_ record: ItemRecord, _ put: (inout SnapshotPart) -> Void) {
-      let count = record.contents.reduce(0) { $0 + ($1.manifest?.chunks.count ?? 0) }
-      if references > 0, count > limit - references {
-        result.append(piece)
-        (piece, references) = (SnapshotPart(), 0)
-      }
-      put(&piece)
-      references += count
-    }
-    for record in items { add(record) { $0.items.append(record) } }
-    for item in removed { add(item.record) { $0.removed.append(item) } }
-    piece.chunks = chunks
-    piece.packs = packs
-    result.append(piece)
-    return result
-  }
 }
 
 /// A recovery of a container whose store went back to an earlier state: from its snapshot on all

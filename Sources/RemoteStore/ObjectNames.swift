@@ -119,9 +119,10 @@ enum RemoteLimits {
   static let segment = 1 << 28
   /// Bytes of a segment's body when it is decompressed.
   static let segmentBody = 1 << 29
-  /// Bytes of a stored part of a snapshot, and of one that is decompressed.
-  static let snapshotPart = 1 << 26
-  static let snapshotPartBody = 1 << 28
+  /// Bytes of a stored part of a snapshot, and of one that is decompressed. One record may be the
+  /// most of a part, so that what a segment may have a part may have.
+  static let snapshotPart = segment
+  static let snapshotPartBody = segmentBody
   /// No log reaches this number; half of what a catalog can count.
   static let lastSequence: UInt64 = 1 << 62
   /// Pages of a list that are looked through for a log's segments.

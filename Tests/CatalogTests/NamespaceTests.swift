@@ -164,6 +164,23 @@ import Testing
     #expect(after.map(\.name) == all[5...].map(\.name))
   }
 
+  /// The log carries all attributes of an item in one record.
+  @Test func attributesOfAnItemHaveALimit() throws {
+    let file = try fixture.file("file").number
+    let value = [UInt8](repeating: 3, count: 65_536)
+    for number in 0..<63 {
+      try catalog.setAttribute("user.\(number)", of: file, to: value, mode: .create)
+    }
+    #expect(throws: Errno.noSpace) {
+      try catalog.setAttribute("user.full", of: file, to: value, mode: .create)
+    }
+    #expect(throws: Errno.noData) { try catalog.attribute("user.full", of: file) }
+    // A value that is there may be replaced.
+    try catalog.setAttribute("user.0", of: file, to: value.reversed(), mode: .replace)
+    try catalog.removeAttribute("user.0", of: file)
+    try catalog.setAttribute("user.full", of: file, to: value, mode: .create)
+  }
+
   @Test func userAttributes() throws {
     let file = try fixture.file("file").number
     #expect(throws: Errno.noData) { try catalog.attribute("user.a", of: file) }

@@ -181,6 +181,31 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     #expect(whole(try pages(fixture.catalog)) == whole(try pages(grown.catalog)))
   }
 
+  /// A page of files with millions of chunks would be too large for a part of a snapshot. It would
+  /// also be read under the lock, and take hundreds of megabytes.
+  @Test func aPageOfLargeRecordsIsShort() throws {
+    let fixture = try Fixture()
+    let chunk = ChunkReference(id: ChunkID([UInt8](repeating: 7, count: 32))!, length: 1)
+    let records = (0..<12).map { number in
+      var record = record(.random(), .file, try! ItemName("n\(number)"))
+      let manifest = Manifest(chunks: [ChunkReference](repeating: chunk, count: 12_000))
+      record.content = ContentVersion(
+        id: .random(), parent: nil, device: DeviceID(high: 1, low: 1),
+        modified: Timestamp(nanoseconds: 5), size: 12_000, manifest: manifest)
+      return record
+    }
+    let place = ChunkLocation(
+      chunk: chunk, pack: PackID(high: 8, low: 1), offset: 0, storedLength: 40)
+    try fixture.folded(records, chunks: [place])
+    let parts = try pages(fixture.catalog)
+    // With Documents and the root, which are small: 36 bytes for a chunk, 1 MiB for a page.
+    #expect(parts.filter { !$0.items.isEmpty }.map(\.items.count).max()! <= 5)
+    #expect(whole(parts).items.count == 14)
+    #expect(whole(parts).items.map(\.id) == whole(parts).items.map(\.id).sorted())
+    #expect(Set(whole(parts).items).isSuperset(of: records))
+    #expect(try fixture.catalog.usage() == records.reduce(0) { $0 + $1.allottedBytes })
+  }
+
   /// Of the changed rows only those that are still to be read take memory, and that has a limit.
   @Test func theExportEndsWhenTooMuchChanges() throws {
     let fixture = try Fixture()
@@ -454,6 +479,23 @@ private func install(_ parts: [SnapshotPart], at position: LogPosition, in fixtu
     #expect(try fixture.catalog.position() == before)
     try install(parts, at: position, in: fixture)
     #expect(whole(try pages(fixture.catalog)).items.count == 4)
+  }
+
+  /// On a full disk another commit may fail between an installation and its own commit.
+  @Test func aLostInstallationIsAnError() throws {
+    let fixture = try Fixture()
+    var known = try fixture.catalog.changeLazily { engine in
+      try engine.setUsage(7)
+      return engine.losses
+    }
+    try fixture.catalog.run { engine in engine.withConnection { engine.abandonTransaction() } }
+    #expect(throws: Errno.ioError) { try fixture.catalog.commitDurably(ifNoneLostSince: known) }
+    known = try fixture.catalog.changeLazily { engine in
+      try engine.setUsage(9)
+      return engine.losses
+    }
+    try fixture.catalog.commitDurably(ifNoneLostSince: known)
+    #expect(try fixture.catalog.usage() == 9)
   }
 
   private var brokenTrees: [[ItemRecord]] {

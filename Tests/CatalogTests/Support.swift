@@ -126,9 +126,11 @@ final class Fixture {
 
   // MARK: The remote side
 
-  func folded(_ upserts: [ItemRecord] = [], removals: [ItemID] = []) throws {
+  func folded(
+    _ upserts: [ItemRecord] = [], removals: [ItemID] = [], chunks: [ChunkLocation] = []
+  ) throws {
     try catalog.fold(
-      LogChanges(upserts: upserts, removals: removals),
+      LogChanges(upserts: upserts, removals: removals, chunks: chunks),
       to: LogPosition(sequence: sequence + 1, hash: [UInt8](repeating: 1, count: 32)))
     sequence += 1
   }

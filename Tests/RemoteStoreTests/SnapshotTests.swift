@@ -58,43 +58,6 @@ import Testing
     #expect(try await fixture.container.part(0, of: index) == whole)
   }
 
-  /// Of a page whose files have millions of chunks no part could be put: it has a limit.
-  @Test func aPageOfLargeFilesIsCut() throws {
-    func file(_ chunks: Int, low: UInt64) throws -> ItemRecord {
-      var record = try Fixture.directory("f\(low)", low: low)
-      let id = try #require(ChunkID([UInt8](repeating: 5, count: 32)))
-      record.conflicts = [
-        ContentVersion(
-          id: VersionID(high: 1, low: low), parent: nil, device: Fixture.device,
-          modified: Timestamp(nanoseconds: 1), size: UInt64(chunks),
-          manifest: Manifest(
-            chunks: [ChunkReference](repeating: ChunkReference(id: id, length: 1), count: chunks)))
-      ]
-      return record
-    }
-    var page = SnapshotPart()
-    page.items = try [10, 60, 30, 0, 1, 400, 0, 2].enumerated().map {
-      try file($1, low: UInt64($0))
-    }
-    page.removed = try [3, 99].map {
-      RemovedItem(
-        record: try file($0, low: UInt64(50 + $0)), removed: Timestamp(nanoseconds: 3),
-        device: Fixture.device)
-    }
-    page.packs = [PackRecord(pack: PackID.random(), bytes: 4)]
-    let pieces = page.pieces(referringTo: 100)
-    func chunks(_ piece: SnapshotPart) -> [Int] {
-      (piece.items + piece.removed.map(\.record)).map {
-        $0.contents[0].manifest?.chunks.count ?? -1
-      }
-    }
-    #expect(pieces.map(chunks) == [[10, 60, 30, 0], [1], [400], [0, 2, 3], [99]])
-    #expect(pieces.flatMap(\.items) == page.items)
-    #expect(pieces.flatMap(\.removed) == page.removed)
-    #expect(pieces.flatMap(\.packs) == page.packs)
-    #expect(SnapshotPart().pieces(referringTo: 100) == [SnapshotPart()])
-  }
-
   @Test func partsComeBack() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()

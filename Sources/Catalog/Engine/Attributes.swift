@@ -1,8 +1,12 @@
 internal import Model
+internal import RecordFormat
 internal import SystemPackage
 
 /// Attributes, the user's own ones, and what is listed.
 extension Engine {
+  /// Of one item, names included. The record of an item carries them all.
+  private static let attributeBytes = 1 << 22
+
   func setAttributes(_ number: InodeNumber, _ changes: AttributeChanges) throws -> Inode {
     var inode = try inode(number)
     if let mode = changes.mode { inode.mode = mode & 0o7777 }
@@ -42,8 +46,25 @@ extension Engine {
     case .replace:
       guard try attribute(number, name) != nil else { throw Errno.noData }
     }
+    try requireRoom(forAttribute: name, value, of: number)
     try write { db in try put(number, name, value, db) }
     try changed(inode)
+  }
+
+  /// ENOSPC when an item has too many attributes. Source: setxattr(2), ext4(5).
+  private func requireRoom(
+    forAttribute name: String, _ value: [UInt8], of number: InodeNumber
+  ) throws {
+    let others = try read { db in
+      try queries.otherAttributes.first(db, number.column, name) { row in
+        (count: row.integer(0), bytes: row.integer(1))
+      }
+    }
+    guard let others else { return }
+    let bytes = Int(others.bytes) + name.utf8.count + value.count
+    guard others.count < RecordLimits.attributes, bytes <= Self.attributeBytes else {
+      throw Errno.noSpace
+    }
   }
 
   /// Stores an attribute, and that there is an initial access list, in one transaction.

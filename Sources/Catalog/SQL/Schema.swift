@@ -218,6 +218,11 @@ final class Queries {
 
   let attribute = Query("SELECT value FROM xattr WHERE ino = ? AND name = ?")
   let attributes = Query("SELECT name, value FROM xattr WHERE ino = ? ORDER BY name")
+  let otherAttributes = Query(
+    """
+    SELECT COUNT(*), COALESCE(SUM(LENGTH(CAST(name AS BLOB)) + LENGTH(value)), 0) FROM xattr \
+    WHERE ino = ? AND name <> ?
+    """)
   let setAttribute = Query("INSERT OR REPLACE INTO xattr (ino, name, value) VALUES (?, ?, ?)")
   let removeAttribute = Query("DELETE FROM xattr WHERE ino = ? AND name = ?")
   let removeAttributes = Query("DELETE FROM xattr WHERE ino = ?")

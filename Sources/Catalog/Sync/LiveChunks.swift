@@ -17,8 +17,6 @@ package final class LiveChunks {
   private var isThroughItems = false
   private var isThrough = false
 
-  private static let page: Int64 = 512
-
   package init(_ catalog: ContainerCatalog) throws(Errno) {
     self.catalog = catalog
     token = try catalog.changeLazily { engine in
@@ -51,26 +49,20 @@ package final class LiveChunks {
     guard !isThrough else { return false }
     if isThroughItems {
       let start = removed
-      let rows = try catalog.run { try $0.removedPage(after: start, limit: Self.page) }
-      for (_, item) in rows { add(item.record) }
-      removed = rows.last?.0
-      isThrough = rows.count < Int(Self.page)
+      let page = try catalog.run { try $0.removedPage(after: start) }
+      for (_, item) in page.rows { add(item.record) }
+      removed = page.rows.last?.0
+      isThrough = page.isLast
     } else {
       let start = items
-      let rows = try catalog.run { engine in
-        try engine.database { db in
-          try engine.queries.remotePage.all(db, start?.bytes ?? [], Self.page) { row in
-            (try row.identifier(0) as ItemID, row.blob(1))
-          }
-        }
-      }
+      let page = try catalog.run { try $0.remotePage(after: start) }
       do {
-        for (_, bytes) in rows { add(try ItemRecord(decoding: bytes)) }
+        for (_, bytes) in page.rows { add(try ItemRecord(decoding: bytes)) }
       } catch {
         throw Errno.ioError
       }
-      items = rows.last?.0
-      isThroughItems = rows.count < Int(Self.page)
+      items = page.rows.last?.0
+      isThroughItems = page.isLast
     }
     return true
   }

@@ -154,22 +154,17 @@ extension ContainerCatalog {
   }
 
   /// What the log has, page by page in the order of identities: first what is there, then what can
-  /// be brought back.
+  /// be brought back. Empty: those were all.
   package func loggedItems(after item: ItemID?, removed: Bool) throws(Errno) -> [LoggedItem] {
-    let limit: Int64 = 512
     guard !removed else {
-      return try run { try $0.removedPage(after: item, limit: limit) }.map {
+      return try run { try $0.removedPage(after: item) }.rows.map {
         LoggedItem(record: $0.1.record, isRemoved: true)
       }
     }
-    let rows = try run { engine in
-      try engine.database { db in
-        try engine.queries.remotePage.all(db, item?.bytes ?? [], limit) { $0.blob(1) }
-      }
-    }
+    let page = try run { try $0.remotePage(after: item) }
     do throws(RecordError) {
-      return try rows.map { row throws(RecordError) in
-        LoggedItem(record: try ItemRecord(decoding: row), isRemoved: false)
+      return try page.rows.map { row throws(RecordError) in
+        LoggedItem(record: try ItemRecord(decoding: row.1), isRemoved: false)
       }
     } catch {
       throw Errno.ioError

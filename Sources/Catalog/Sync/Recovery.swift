@@ -386,10 +386,9 @@ extension ContainerCatalog {
     _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
     packs: Set<PackID>
   ) throws(Errno) {
-    try changeLazily {
+    try installDurably {
       try $0.installRecovered(mark, hash: hash, from: device, recovery, packs: packs)
     }
-    try commit(durable: true)
   }
 
   /// Files of which the log has a version by name only, since no device has supplied its content.
@@ -398,15 +397,9 @@ extension ContainerCatalog {
     var after: ItemID?
     while true {
       let start = after
-      let page = try run { engine in
-        try engine.database { db in
-          try engine.queries.remotePage.all(db, start?.bytes ?? [], Int64(512)) { row in
-            (try row.identifier(0) as ItemID, row.blob(1))
-          }
-        }
-      }
+      let page = try run { try $0.remotePage(after: start) }
       // Requests do not wait for the decoding.
-      for (item, bytes) in page {
+      for (item, bytes) in page.rows {
         guard let record = try? ItemRecord(decoding: bytes) else { throw .ioError }
         if let content = record.content, content.manifest == nil {
           result.append(PendingContent(item: item, isConflictVersion: false))
@@ -415,8 +408,8 @@ extension ContainerCatalog {
           result.append(PendingContent(item: item, isConflictVersion: true))
         }
       }
-      guard page.count == 512, let last = page.last else { return result }
-      after = last.0
+      guard !page.isLast else { return result }
+      after = page.rows.last?.0
     }
   }
 }

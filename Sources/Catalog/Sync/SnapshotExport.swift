@@ -93,14 +93,10 @@ package final class SnapshotExport {
     }
     switch stage {
     case .items(let start):
-      let rows = try engine.database { db in
-        try engine.queries.remotePage.all(db, start?.bytes ?? [], page) { row in
-          (try row.identifier(0) as ItemID, row.blob(1))
-        }
-      }
-      let (isLast, after) = next(rows.map(\.0), { .items(after: $0) }, .chunks(after: nil))
-      result.items = tracking.items.asItWas(rows, after: start, isLast: isLast).map(\.1)
-      return (result, after)
+      let page = try engine.remotePage(after: start)
+      let rows = tracking.items.asItWas(page.rows, after: start, isLast: page.isLast)
+      result.items = rows.map(\.1)
+      return (result, page.isLast ? .chunks(after: nil) : .items(after: page.rows.last?.0))
     case .chunks(let start):
       let rows = try engine.database { db in
         try engine.queries.chunkPage.all(
@@ -114,11 +110,10 @@ package final class SnapshotExport {
       result.part.chunks = tracking.chunks.asItWas(rows, after: start, isLast: isLast).map(\.1)
       return (result, after)
     case .removed(let start):
-      let rows = try engine.removedPage(after: start, limit: page)
-      let (isLast, after) = next(rows.map(\.0), { .removed(after: $0) }, .packs(after: nil))
-      result.part.removed = tracking.removed.asItWas(rows, after: start, isLast: isLast).map(
-        \.1)
-      return (result, after)
+      let page = try engine.removedPage(after: start)
+      let rows = tracking.removed.asItWas(page.rows, after: start, isLast: page.isLast)
+      result.part.removed = rows.map(\.1)
+      return (result, page.isLast ? .packs(after: nil) : .removed(after: page.rows.last?.0))
     case .packs(let start):
       let rows = try engine.packPage(after: start, limit: page).map { ($0.pack, $0) }
       let (isLast, after) = next(rows.map(\.0), { .packs(after: $0) }, .done)
@@ -131,19 +126,6 @@ package final class SnapshotExport {
 }
 
 extension Engine {
-  func removedPage(after start: ItemID?, limit: Int64) throws -> [(ItemID, RemovedItem)] {
-    try database { db in
-      try queries.removedPage.all(db, start?.bytes ?? [], limit) { row in
-        (
-          try row.identifier(0) as ItemID,
-          RemovedItem(
-            record: try ItemRecord(decoding: row.blob(1)), removed: row.time(2),
-            device: try row.identifier(3))
-        )
-      }
-    }
-  }
-
   func packPage(after start: PackID?, limit: Int64) throws -> [PackRecord] {
     try database { db in
       try queries.packPage.all(db, start?.bytes ?? [], limit) { try PackRow($0).record }

@@ -150,8 +150,22 @@ extension ContainerCatalog {
   package func installSnapshot(
     _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, recovery: LogRecovery? = nil
   ) throws(Errno) {
-    try changeLazily { try $0.install(mark, hash: hash, from: device, recovery) }
+    try installDurably { try $0.install(mark, hash: hash, from: device, recovery) }
+  }
+
+  /// Makes changes past memory durable. EIO when their transaction is lost before it is committed:
+  /// on a full disk another commit may fail in between, and hear of it alone.
+  func installDurably(_ body: (Engine) throws -> Void) throws(Errno) {
+    let known = try changeLazily { engine in
+      try body(engine)
+      return engine.losses
+    }
+    try commitDurably(ifNoneLostSince: known)
+  }
+
+  func commitDurably(ifNoneLostSince known: UInt64) throws(Errno) {
     try commit(durable: true)
+    guard try losses() == known else { throw .ioError }
   }
 
   /// Where very many rows change, pages of indices that do not stay in memory are written and read over

@@ -6,7 +6,6 @@ package import SystemPackage
 /// once in a catalog from before there was such a sum.
 extension Engine {
   private static let usage = "usage"
-  private static let page = 1_000
 
   /// Nil: it is to be summed up.
   func knownUsage() throws -> UInt64? {
@@ -19,14 +18,12 @@ extension Engine {
 
   func sumUsage() throws -> UInt64 {
     var sum: UInt64 = 0
-    var last = [UInt8]()
+    var last: ItemID?
     while true {
-      let page = try database { db in
-        try queries.remotePage.all(db, last, Int64(Self.page)) { ($0.blob(0), $0.blob(1)) }
-      }
-      for (_, bytes) in page { sum &+= try decode(bytes)?.allottedBytes ?? 0 }
-      guard page.count == Self.page, let end = page.last?.0 else { return sum }
-      last = end
+      let page = try remotePage(after: last)
+      for (_, bytes) in page.rows { sum &+= try decode(bytes)?.allottedBytes ?? 0 }
+      guard !page.isLast else { return sum }
+      last = page.rows.last?.0
     }
   }
 }

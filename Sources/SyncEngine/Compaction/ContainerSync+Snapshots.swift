@@ -10,8 +10,6 @@ internal import SystemPackage
 extension ContainerSync {
   /// Plain bytes of a part, and at most a page more.
   private static let partSize = 2 << 20
-  /// The number of chunks that the files of a page may have before it is cut: as many bytes.
-  private static let references = 65_536
   /// The number of parts that are fetched while one is staged. More than one, since staging pauses
   /// now and then until the disk has the database.
   private static let partsAhead = 2
@@ -77,9 +75,8 @@ extension ContainerSync {
         // Parts of a recovery are put while the store is not sound.
         if filter == nil, let problem = storeProblem { throw .unsound(problem) }
         items += UInt64(page.items.count)
-        for piece in page.pieces(referringTo: Self.references) {
-          part.append(piece)
-          guard part.count >= Self.partSize else { continue }
+        part.append(page)
+        if part.count >= Self.partSize {
           parts.append(try await put(part, parts.count, writer))
           part = SnapshotPartBody()
         }

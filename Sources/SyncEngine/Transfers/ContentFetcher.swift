@@ -366,6 +366,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     _ batch: [Int], of number: InodeNumber, _ id: UInt64, from source: DownloadJob.Source
   ) async {
     var failure: FetchFailure?
+    var isLarger = false
     do throws(FetchFailure) {
       let references = batch.map { source.chunks[$0] }
       let bytes = references.reduce(0) { $0 + UInt64($1.length) }
@@ -384,6 +385,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
       noteAnswer(bytes, of: number, id, since: start)
       for (index, bytes) in zip(batch, contents) {
         try await store(bytes, at: source.offsets[index], in: source.partial)
+        isLarger = true
       }
       eager?.spend(bytes)
     } catch {
@@ -400,10 +402,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
     }
     // The file takes more blocks now, which the kernel is to know before its reader does: else the
     // reader gets for a second more those from before.
-    if failure == nil {
-      await coordinator.invalidateAndWait([.attributes(number)])
-      coordinator.tellStatus(number)
-    }
+    if isLarger { await coordinator.invalidateAndWait([.attributes(number)]) }
+    if failure == nil { coordinator.tellStatus(number) }
     let failed = state.withLock { state -> [DownloadJob.Waiter] in
       guard var job = state.job(number, id) else { return [] }
       defer { state.jobs[number] = job }
@@ -539,6 +539,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     }
     coordinator.tellStatus(number)
     guard let job else { return }
+    if job.source?.blocks != nil { coordinator.catalog.giveBackMemoryLater() }
     for request in job.early { request.completion(result) }
     for waiter in job.waiters.values { waiter.completion(result) }
   }
