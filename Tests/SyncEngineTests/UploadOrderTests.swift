@@ -30,6 +30,15 @@ import Testing
     #expect(batches.map(\.isAwaited) == [true, false, false, false])
   }
 
+  @Test("a file that became restless while a plan waited for the lock stays so")
+  func aRestlessFileIsKept() {
+    let (late, now, old) = (ItemID.random(), ItemID.random(), ItemID.random())
+    var state = UploadQueue.State()
+    state.restless = [late: 100_000_000_007, now: 100_000_000_000, old: 39_999_999_999]
+    state.forgetRestless(at: 100_000_000_000)
+    #expect(Set(state.restless.keys) == [late, now])
+  }
+
   @Test("a restless file that is awaited comes first")
   func anAwaitedRestlessFileComesFirst() async throws {
     let files = try await files([5_000_000, 2_000_000])

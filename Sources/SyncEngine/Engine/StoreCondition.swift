@@ -150,9 +150,10 @@ final class StoreHealth: Sendable {
 
   /// Whether a look that began after `since` found the store sound a moment ago.
   func mayEvict(since: UInt64) -> Bool {
-    let now = monotonicNanoseconds()
-    return state.withLock { state in
+    state.withLock { state in
       guard state.condition.isNormal, let granted = state.granted else { return false }
+      // Under the lock, as in `hasInventory`.
+      let now = monotonicNanoseconds()
       return granted >= since && now &- granted <= Self.evictionLimit
     }
   }
@@ -167,9 +168,10 @@ final class StoreHealth: Sendable {
   }
 
   var hasInventory: Bool {
-    let now = monotonicNanoseconds()
-    return state.withLock { state in
-      state.inventoried.map { now &- $0.time <= $0.lasts } ?? false
+    state.withLock { state in
+      // Under the lock: a time from before it may be earlier than that of the inventory.
+      let now = monotonicNanoseconds()
+      return state.inventoried.map { now &- $0.time <= $0.lasts } ?? false
     }
   }
 

@@ -56,9 +56,14 @@ final class UploadQueue: Sendable {
     var lastForgotten: UInt64 = 0
     var isWatched = false
     var isStopped = false
-  }
 
-  private static let restlessFor: UInt64 = 60_000_000_000
+    private static let restlessFor: UInt64 = 60_000_000_000
+
+    /// `time` may be from before some of them were noted: a caller waits for the lock.
+    mutating func forgetRestless(at time: UInt64) {
+      restless = restless.filter { time < $0.value || time - $0.value <= Self.restlessFor }
+    }
+  }
 
   let coordinator: ContainerCoordinator
   let transfers: TransferBoard
@@ -96,7 +101,7 @@ final class UploadQueue: Sendable {
     state.withLock { state in
       guard !state.isStopped else { return }
       state.skipped = state.skipped.filter { wanted.contains($0.key) }
-      state.restless = state.restless.filter { time &- $0.value <= Self.restlessFor }
+      state.forgetRestless(at: time)
       let skipped = state.skipped.filter { $0.value.until > time }
       let running = state.runs.values.reduce(into: Set<UploadIdentity>()) {
         $0.formUnion($1.files)

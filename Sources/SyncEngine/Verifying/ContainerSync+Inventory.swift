@@ -23,8 +23,9 @@ final class PackTimes: Sendable {
   /// The packs that were put longer ago than `limit`, in nanoseconds, or by another process.
   /// Forgets the times of older packs.
   func old(among packs: Set<PackID>, within limit: UInt64) -> Set<PackID> {
-    let now = monotonicNanoseconds()
-    return times.withLock { times in
+    times.withLock { times in
+      // Under the lock: a time from before it may be earlier than one that was noted meanwhile.
+      let now = monotonicNanoseconds()
       times = times.filter { now &- $0.value <= limit }
       return packs.filter { times[$0] == nil }
     }
