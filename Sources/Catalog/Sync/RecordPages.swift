@@ -14,7 +14,7 @@ extension Engine {
   private static let pageRows = 512
   private static let pageBytes = 1 << 20
 
-  /// What the log has, after an item.
+  /// Records that the log has, after an item.
   func remotePage(after start: ItemID?) throws -> RecordPage<(ItemID, [UInt8])> {
     try page { (bytes, isLong) in
       try database { db in
@@ -27,7 +27,7 @@ extension Engine {
     }
   }
 
-  /// What was removed and can be brought back, after an item.
+  /// Removed items that can be brought back, after an item.
   func removedPage(after start: ItemID?) throws -> RecordPage<(ItemID, RemovedItem)> {
     try page { (items, isLong) in
       try database { db in
