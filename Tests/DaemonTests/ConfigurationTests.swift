@@ -40,6 +40,7 @@ import Testing
     #expect(configuration.debounce == 2.5)
     #expect(configuration.syncSettings.deletions == DeletionGuard(share: 0.25, least: 20))
     #expect(Configuration().syncSettings.deletions == DeletionGuard())
+    #expect(Configuration().syncSettings.keepRemovedDays == 30)
     #expect(configuration.keepRemovedDays == 7)
     #expect(configuration.packageTypes == PackageTypes.standard.changed(by: ["draw", "-app"]))
     #expect(Configuration().packageTypes == .standard)

@@ -39,6 +39,11 @@ import Testing
   @Test("the name of a new file is elsewhere while a program still writes to it")
   func aNameGoesAtOnce() async throws {
     try await withDevices(quiet: nil) { first, second in
+      let empty = try HeldFile("Documents/empty", first)
+      try await eventually("its name is there") { try second.find("Documents/empty") != nil }
+      #expect(try second.find("Documents/empty")?.size == 0)
+      empty.close()
+
       let file = try HeldFile("Documents/log", first)
       try file.append(1_000)
       try await eventually("its name is there") { try second.find("Documents/log") != nil }
