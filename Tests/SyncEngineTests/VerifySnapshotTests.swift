@@ -1,8 +1,9 @@
 import Backend
 import Model
 import Platform
-import SyncEngine
 import Testing
+
+@testable import SyncEngine
 
 /// `store verify` on a store whose newest snapshot is damaged or incomplete. The log before it is
 /// removed, so that no new device can do without it.
@@ -45,9 +46,10 @@ import Testing
   }
 
   @Test(
-    "a newer snapshot takes the place of one that lost an object or a byte",
-    arguments: Damage.allCases, [false, true])
-  func replaced(damage: Damage, readsData: Bool) async throws {
+    "a newer snapshot takes the place of one that lost an object or a byte, however long ago the device saw the head of the log",
+    arguments: Damage.allCases, [(false, false), (true, false), (true, true)])
+  func replaced(damage: Damage, how: (readsData: Bool, isLater: Bool)) async throws {
+    let readsData = how.readsData
     try await withRestorableStore { house in
       let device = try house.device(settings: SyncSettings(compaction: .eager))
       try await makeSnapshot(with: device, of: house)
@@ -58,6 +60,10 @@ import Testing
         try await newcomer.sync.sync(timeout: .seconds(5))
       }
 
+      if how.isLater {
+        let seen = monotonicNanoseconds() - 2 * StoreHealth.putLimit
+        device.sync.health.confirm(try device.catalog.position(), at: seen)
+      }
       let report = try await device.sync.verify(VerifyOptions(readsData: readsData))
       #expect(report.isWell)
       // A list does not show a changed byte of a part.

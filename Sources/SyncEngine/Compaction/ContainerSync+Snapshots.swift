@@ -15,9 +15,15 @@ extension ContainerSync {
   private static let partsAhead = 2
 
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
-  /// catalog is read page by page, and gives what was there at the beginning.
-  func writeSnapshot(to remote: RemoteContainer) async throws(CycleFailure) {
-    try await requireSoundStore(remote)
+  /// catalog is read page by page, and gives what was there at the beginning. `replacing`: the newest
+  /// snapshot in the store cannot be read.
+  func writeSnapshot(
+    to remote: RemoteContainer, replacing isLost: Bool = false
+  ) async throws(CycleFailure) {
+    func check() async throws(CycleFailure) {
+      if isLost { try await requireHead(remote) } else { try await requireSoundStore(remote) }
+    }
+    try await check()
     let catalog = coordinator.catalog
     defer { catalog.giveBackMemory() }
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
@@ -27,7 +33,7 @@ extension ContainerSync {
     let writer = remote.writeSnapshot(at: position, from: origin)
     let (parts, items) = try await put(export, to: writer)
     export.end()
-    try await requireSoundStore(remote)
+    try await check()
     var mark = try await remotely { () throws(RemoteError) in
       try await writer.finish(parts, items: items, recovery: recovery)
     }

@@ -75,6 +75,18 @@ extension ContainerSync {
     health.confirm(position, at: started)
   }
 
+  /// As `requireSoundStore`, before a snapshot is written that takes the place of a lost one. The head of
+  /// the log alone counts: without that snapshot the log begins with a gap. It confirms nothing, since
+  /// until the new snapshot is there the store is not sound.
+  func requireHead(_ remote: RemoteContainer) async throws(CycleFailure) {
+    if let problem = storeProblem { throw .unsound(problem) }
+    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
+    guard position.sequence > 0 else { return }
+    _ = try await remotely { () throws(RemoteError) in
+      try await remote.segments(after: position, readsHead: true, looksBack: 0)
+    }
+  }
+
   /// Reads the head of the log now. Throws when the store does not hold what this device has read.
   func confirmHead(_ remote: RemoteContainer) async throws(CycleFailure) {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
