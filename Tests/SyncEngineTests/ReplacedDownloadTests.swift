@@ -18,7 +18,10 @@ import Testing
     let store = HeldReads(MemoryStore())
     let secret = AccountSecret.generate()
     let writer = try EngineDevice(store: store, secret: secret)
-    let reader = try EngineDevice(store: store, secret: secret)
+    // The test holds answers for as long as other things take.
+    var settings = SyncSettings()
+    settings.answerLimit = .seconds(600)
+    let reader = try EngineDevice(store: store, secret: secret, settings: settings)
     let result: Result<Void, any Error>
     do {
       try writer.write("Documents/file", noise(size, seed: 1))

@@ -135,6 +135,7 @@ package actor ContainerSync {
       }, wake: { signals.look() })
     self.fetcher = ContentFetcher(
       coordinator: coordinator, remote: link, unsent: settings.unsent,
+      answerLimit: settings.answerLimit,
       noteUnsent: { number in
         logger.notice(
           """

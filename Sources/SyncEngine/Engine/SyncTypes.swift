@@ -50,6 +50,9 @@ package struct SyncSettings: Sendable {
   /// as it is; nil: never.
   package var snapshotQuiet: Duration? = .seconds(300)
 
+  /// How long a download waits for one answer of the backend.
+  package var answerLimit: Duration = .seconds(60)
+
   /// How many days what was removed can be brought back.
   package var keepRemovedDays: Int
   /// When the log is compacted.

@@ -88,7 +88,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
 
   package init(
     coordinator: ContainerCoordinator, remote: any RemoteContent,
-    unsent: UnsentContent = UnsentContent(), answerLimit: Duration = .seconds(60),
+    unsent: UnsentContent = UnsentContent(), answerLimit: Duration,
     noteUnsent: @escaping @Sendable (InodeNumber) -> Void = { _ in }
   ) {
     self.coordinator = coordinator
