@@ -13,12 +13,14 @@ extension EndToEnd {
 
       """#
 
-    private func run(_ preparation: String, _ script: String, _ after: String = "") async throws {
+    private func run(
+      _ preparation: String, _ script: String, _ after: String = "", timeout: Int = 120
+    ) async throws {
       try await withAccount { account in
         try await account.device("a")
         try await account.script(
           Presenter.client + preparation + "\npython <<'END'\n" + Self.clients + script + "\nEND\n"
-            + after)
+            + after, timeout: timeout)
       }
     }
 
@@ -207,7 +209,7 @@ extension EndToEnd {
         path = one.take('many.nosync', 'read', 'forUploading')['paths'][0]
         with zipfile.ZipFile(path) as archive: assert len(archive.infolist()) == 66001
         subprocess.run(['unzip', '-tqq', path], check=True)
-        """#)
+        """#, timeout: 600)
     }
 
     /// Source: NSFileCoordinator.ReadingOptions, forUploading.
