@@ -76,7 +76,7 @@ import Testing
       try first.remove("Documents/a/p.pages/2")
       try await second.sync.sync()
       try await settle(first, second)
-      // In batches of five, and the directories after them.
+      // In batches of five, each directory with its last file or after it.
       #expect(try first.catalog.position().sequence >= before + 6)
       for device in [first, second] {
         for directory in ["d0", "d1", "d2"] {
@@ -171,6 +171,40 @@ import Testing
         #expect(try problems(device).isEmpty)
       }
       #expect(try first.listing() == second.listing())
+    }
+  }
+
+  @Test("very many directories are removed in batches too, the deepest first")
+  func directoriesGoInBatches() async throws {
+    try await withDevices { first, second in
+      let chain = (1...12).map { depth in
+        "Documents/c/" + (1...depth).map { "n\($0)" }.joined(separator: "/")
+      }
+      try first.makeDirectory("Documents/c")
+      for path in chain { try first.makeDirectory(path) }
+      for number in 0..<12 {
+        try first.makeDirectory("Documents/e\(number)")
+        try first.makeDirectory("Documents/e\(number)/below")
+      }
+      try await settle(first, second)
+      let before = try first.catalog.position().sequence
+      for path in chain.reversed() { try first.remove(path, directory: true) }
+      for number in 0..<12 {
+        try first.remove("Documents/e\(number)/below", directory: true)
+        if number != 5 { try first.remove("Documents/e\(number)", directory: true) }
+      }
+      // What stays on the other device keeps its directory there.
+      try second.write("Documents/e7/mine.nosync", [1])
+      try await settle(first, second)
+      #expect(try first.catalog.position().sequence >= before + 35 / 5)
+      for device in [first, second] {
+        #expect(try device.find("Documents/c/n1") == nil)
+        #expect(try device.find("Documents/e5")?.kind == .directory)
+        #expect(try device.find("Documents/e5/below") == nil)
+        #expect(try device.find("Documents/e6") == nil)
+        #expect(try problems(device).isEmpty)
+      }
+      #expect(try second.find("Documents/e7/mine.nosync") != nil)
     }
   }
 

@@ -298,7 +298,9 @@ final class Queries {
     UNION SELECT item FROM remote WHERE same = 0 AND item > ?1 ORDER BY item LIMIT ?2
     """)
   let remoteChild = Query("SELECT item FROM remote_link WHERE parent = ? AND name = ?")
-  let remoteChildren = Query("SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item")
+  /// A negative limit is none.
+  let remoteChildren = Query(
+    "SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item LIMIT ?")
   let anyRemoteChild = Query("SELECT 1 FROM remote_link WHERE parent = ? LIMIT 1")
   let insertRemoteLink = Query("INSERT INTO remote_link (parent, name, item) VALUES (?, ?, ?)")
   let insertRemoteLinks = RowInsert("remote_link (parent, name, item)", row: "(?, ?, ?)")

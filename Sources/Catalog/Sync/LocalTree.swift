@@ -76,6 +76,15 @@ extension Engine {
     return false
   }
 
+  func hasChildren(_ item: ItemID, besides isOther: (ItemID) -> Bool) throws -> Bool {
+    guard let parent = try syncedInode(item) else { return false }
+    for entry in try children(of: parent.number) {
+      let inode = try inode(entry.child)
+      if staysHere(entry.name, inode) || !isOther(inode.item) { return true }
+    }
+    return false
+  }
+
   func localChild(_ parent: ItemID, _ name: ItemName) throws -> ItemID? {
     guard let directory = try syncedInode(parent),
       let number = try child(name, in: directory.number)

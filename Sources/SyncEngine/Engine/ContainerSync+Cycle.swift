@@ -140,11 +140,9 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
-    let gathered = try local { () throws(Errno) in try gather(paused?.rest) }
+    var (items, changes) = try local { () throws(Errno) in try gather(paused?.rest) }
     // A change since the removals were separated may concern an item that is not in the plan.
     if let paused, coordinator.catalog.newlyMarked()?.isEmpty != true { throw paused.failure }
-    var items = gathered.items
-    let changes = gathered.changes
     let isWriting = items.values.contains { $0.local?.isBusy == true }
     try local { () throws(Errno) in try holdBeyondQuota(&items, changes) }
     packageWake = nil

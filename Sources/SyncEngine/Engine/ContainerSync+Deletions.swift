@@ -107,7 +107,7 @@ extension ContainerSync {
       guard let record = try items.lost(id) else { continue }
       if record.kind == .directory {
         if emptied.contains(id) { continue }
-        if try !coordinator.catalog.remoteChildren(of: id).isEmpty { continue }
+        if try coordinator.catalog.hasRemoteChildren(of: id) { continue }
       }
       result.append(
         DeletionGuard.Removal(stamp: plan.settled[id] ?? 0, created: record.created))

@@ -7,9 +7,9 @@ internal import SystemPackage
 /// Very many removals at once, of this device or of another: applied and sent in batches, since the
 /// three trees of all of them at once take more memory than everything else.
 ///
-/// A batch has files and links alone of which a plan says the same with and without the rest:
-/// nobody touched them on the other side, nothing takes their places, and they are in no package.
-/// Their directories are planned when they are empty.
+/// A batch has only items of which a plan says the same with and without the rest: nobody touched
+/// them on the other side, nothing takes their places, they are in no package, and a directory has
+/// nothing in it but what goes with the same batch.
 extension ContainerSync {
   /// Applies what other devices removed.
   func applyRemovals() async throws(CycleFailure) {
@@ -140,6 +140,7 @@ extension ContainerSync {
     var looks = RemovalLooks(self, items)
     var chosen: [ItemID: ItemTrees] = [:]
     for (id, trees) in items where try isLoneRemoval(id, trees, &looks) { chosen[id] = trees }
+    try keepFilledDirectories(&chosen)
     guard !chosen.isEmpty else { return nil }
     let planner = Planner(
       device: device, view: looks.view, reserved: reserved, packages: coordinator.packages)
@@ -151,10 +152,28 @@ extension ContainerSync {
     return plan
   }
 
+  /// Takes those directories out in which something is left when the others are gone.
+  private func keepFilledDirectories(_ chosen: inout [ItemID: ItemTrees]) throws(Errno) {
+    let catalog = coordinator.catalog
+    var pending = chosen.filter { $0.value.base?.kind == .directory }.map(\.key)
+    while let id = pending.popLast() {
+      guard let trees = chosen[id] else { continue }
+      let isFilled =
+        trees.local == nil
+        ? try catalog.hasRemoteChildren(
+          of: id, besides: { chosen[$0] != nil }, atMost: chosen.count)
+        : try catalog.hasChildren(of: id) { chosen[$0] != nil }
+      guard isFilled else { continue }
+      chosen[id] = nil
+      // The directory that it is in keeps it.
+      pending += (trees.local?.record.links ?? trees.remote?.links ?? []).map(\.parent)
+    }
+  }
+
   private func isLoneRemoval(
     _ id: ItemID, _ trees: ItemTrees, _ looks: inout RemovalLooks
   ) throws(Errno) -> Bool {
-    guard let record = trees.base, record.kind != .directory else { return false }
+    guard let record = trees.base else { return false }
     switch (trees.local, trees.remote) {
     case (let local?, nil):
       guard local.stamp == nil, local.edited == nil, !local.isBusy,
@@ -168,8 +187,13 @@ extension ContainerSync {
       else { return false }
     default: return false
     }
-    guard try looks.finder.roots(of: record, .local).isEmpty else { return false }
-    return try looks.finder.roots(of: record, .remote).isEmpty
+    for side in [PackageFinder<CatalogTrees>.Side.local, .remote] {
+      // A directory may be a package itself, or be in one.
+      guard try looks.finder.roots(of: record, side).isEmpty,
+        try looks.finder.rootsAcross(record, side).isEmpty
+      else { return false }
+    }
+    return true
   }
 }
 
