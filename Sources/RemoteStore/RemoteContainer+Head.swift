@@ -1,5 +1,5 @@
 internal import Backend
-internal import Model
+package import Model
 internal import Platform
 
 /// The state of the store at the position of this device.
@@ -47,6 +47,37 @@ extension RemoteContainer {
       return .same
     } catch {
       return .failed(error)
+    }
+  }
+
+  /// Throws `.rolledBack` unless the store has the segment at the position and all between `start` and
+  /// it, whatever snapshots there are. A list may be wrong; the object itself decides.
+  package func requireLog(
+    after start: UInt64, upTo position: LogPosition
+  ) async throws(RemoteError) {
+    switch await headState(position) {
+    case .same: break
+    case .failed(let error): throw error
+    case .missing, .other, .unknown:
+      throw .rolledBack(object: ObjectName.segment(incarnation, position.sequence))
+    }
+    let log = ObjectName.log(incarnation)
+    // All up to it are there.
+    var found = start
+    while found < position.sequence {
+      let listed = Set(
+        try await segmentKeys(after: found, limit: 1000).compactMap {
+          ObjectName.sequence($0.dropFirst(log.count))
+        })
+      var last = min(listed.max() ?? position.sequence, position.sequence)
+      if last <= found { last = position.sequence }
+      while found < last {
+        let name = ObjectName.segment(incarnation, found + 1)
+        if !listed.contains(found + 1) {
+          guard try await beginningOfSegment(name) != nil else { throw .rolledBack(object: name) }
+        }
+        found += 1
+      }
     }
   }
 

@@ -221,6 +221,32 @@ import Testing
       try await fixture.container.segments(after: position, readsHead: true, looksBack: 0) == [])
   }
 
+  @Test("all segments between two numbers are required, whatever the list says")
+  func requiredLog() async throws {
+    let fixture = try await Fixture()
+    var position = try await fixture.head()
+    for low in 0..<8 {
+      position = try #require(
+        try await fixture.container.commit(
+          Fixture.changes("d\(low)", low: UInt64(100 + low)), after: position,
+          from: Fixture.origin))
+    }
+    let head = position.sequence
+    try await fixture.container.requireLog(after: 0, upTo: position)
+    for sequence in [3, 5] { try await fixture.store.delete(fixture.segmentKey(sequence)) }
+    try await fixture.container.requireLog(after: 5, upTo: position)
+    try await fixture.container.requireLog(after: head, upTo: position)
+    for (start, missing) in [(4, 5), (3, 5), (2, 3), (0, 3)] as [(UInt64, Int)] {
+      await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(missing))) {
+        try await fixture.container.requireLog(after: start, upTo: position)
+      }
+    }
+    try await fixture.store.delete(fixture.segmentKey(Int(head)))
+    await #expect(throws: RemoteError.rolledBack(object: fixture.segmentKey(Int(head)))) {
+      try await fixture.container.requireLog(after: head, upTo: position)
+    }
+  }
+
   @Test func aNewerFormatIsNamed() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()

@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(
-    "a newer snapshot takes the place of one that lost an object or a byte, however long ago the device saw the head of the log",
+    "a newer snapshot takes the place of one that lost an object or a byte, at any time",
     arguments: Damage.allCases, [(false, false), (true, false), (true, true)])
   func replaced(damage: Damage, how: (readsData: Bool, isLater: Bool)) async throws {
     let readsData = how.readsData
@@ -79,6 +79,36 @@ import Testing
       for number in 0..<4 {
         #expect(try await newcomer.read("Documents/\(number)") == [UInt8(number), 7])
       }
+    }
+  }
+
+  /// A device put a segment while the store was set back: its head is there, behind a gap. With a
+  /// snapshot of that head no device would see the gap any more, and one that had put another segment
+  /// meanwhile would take what it sent for removed.
+  @Test("no snapshot is written into a store that was set back", arguments: [false, true])
+  func gapAfterTheSnapshot(isLater: Bool) async throws {
+    try await withRestorableStore { house in
+      let device = try house.device(settings: SyncSettings(compaction: .eager))
+      try await makeSnapshot(with: device, of: house)
+      // More than an ordinary look lists.
+      for number in 0..<StoreHealth.look + 4 {
+        try device.write("Documents/0", [UInt8(number)])
+        try await device.sync.sync(timeout: .seconds(60))
+      }
+      let log = try await house.store.list(prefix: "containers/", after: nil, limit: .max)
+        .filter { $0.contains("/log/") }
+      #expect(log.count > StoreHealth.look + 2)
+      for key in log.dropLast() { try await house.store.delete(key) }
+      _ = try await inflict(.missingIndex, on: house)
+      let position = try device.catalog.position()
+      let age = isLater ? 2 * StoreHealth.putLimit : 0
+      device.sync.health.confirm(position, at: monotonicNanoseconds() - age)
+      let before = try await house.copy()
+
+      let report = try await device.sync.verify(VerifyOptions())
+      #expect(!report.isWell)
+      #expect(report.repaired == 0)
+      #expect(try await house.copy() == before)
     }
   }
 

@@ -15,15 +15,12 @@ extension ContainerSync {
   private static let partsAhead = 2
 
   /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
-  /// catalog is read page by page, and gives what was there at the beginning. `replacing`: the newest
-  /// snapshot in the store cannot be read.
+  /// catalog is read page by page, and gives what was there at the beginning. `lost`: the newest
+  /// snapshot, if the store has it no more or it cannot be read.
   func writeSnapshot(
-    to remote: RemoteContainer, replacing isLost: Bool = false
+    to remote: RemoteContainer, replacing lost: UInt64? = nil
   ) async throws(CycleFailure) {
-    func check() async throws(CycleFailure) {
-      if isLost { try await requireHead(remote) } else { try await requireSoundStore(remote) }
-    }
-    try await check()
+    try await requireSoundStore(remote, withoutSnapshot: lost)
     let catalog = coordinator.catalog
     defer { catalog.giveBackMemory() }
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
@@ -33,7 +30,7 @@ extension ContainerSync {
     let writer = remote.writeSnapshot(at: position, from: origin)
     let (parts, items) = try await put(export, to: writer)
     export.end()
-    try await check()
+    try await requireSoundStore(remote, withoutSnapshot: lost)
     var mark = try await remotely { () throws(RemoteError) in
       try await writer.finish(parts, items: items, recovery: recovery)
     }

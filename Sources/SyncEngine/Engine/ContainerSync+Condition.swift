@@ -56,35 +56,32 @@ extension ContainerSync {
 
   /// To be called before anything in the store is put or removed. Within a cycle this costs
   /// nothing: the look at its beginning was that check.
-  func requireSoundStore(_ remote: RemoteContainer) async throws(CycleFailure) {
+  ///
+  /// `lost`: a snapshot that the store has no more. Without it the log begins with a gap. Old log goes
+  /// only up to a snapshot, so the gap ends with the segment that the snapshot was of: all that come
+  /// after it have to be there. This confirms nothing, since the store is not sound yet.
+  func requireSoundStore(
+    _ remote: RemoteContainer, withoutSnapshot lost: UInt64? = nil
+  ) async throws(CycleFailure) {
     if PlantedMistake.putsUnchecked.isPlanted { return }
     if let problem = storeProblem { throw .unsound(problem) }
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
-    guard position.sequence > 0, !health.isConfirmed(position, within: StoreHealth.putLimit) else {
-      return
-    }
+    guard position.sequence > 0 else { return }
+    if lost == nil, health.isConfirmed(position, within: StoreHealth.putLimit) { return }
     let started = monotonicNanoseconds()
     do throws(RemoteError) {
-      _ = try await remote.segments(
-        after: position, readsHead: true, looksBack: StoreHealth.longLook)
+      if let lost {
+        try await remote.requireLog(after: lost, upTo: position)
+      } else {
+        _ = try await remote.segments(
+          after: position, readsHead: true, looksBack: StoreHealth.longLook)
+      }
     } catch {
       // The next cycle finds out what it means.
       if !error.isTransient { signals.look() }
       throw .remote(error)
     }
-    health.confirm(position, at: started)
-  }
-
-  /// As `requireSoundStore`, before a snapshot is written that takes the place of a lost one. The head of
-  /// the log alone counts: without that snapshot the log begins with a gap. It confirms nothing, since
-  /// until the new snapshot is there the store is not sound.
-  func requireHead(_ remote: RemoteContainer) async throws(CycleFailure) {
-    if let problem = storeProblem { throw .unsound(problem) }
-    let position = try local { () throws(Errno) in try coordinator.catalog.position() }
-    guard position.sequence > 0 else { return }
-    _ = try await remotely { () throws(RemoteError) in
-      try await remote.segments(after: position, readsHead: true, looksBack: 0)
-    }
+    if lost == nil { health.confirm(position, at: started) }
   }
 
   /// Reads the head of the log now. Throws when the store does not hold what this device has read.

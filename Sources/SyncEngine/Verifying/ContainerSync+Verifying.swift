@@ -168,7 +168,7 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     if position.sequence > newest {
       do throws(CycleFailure) {
-        try await writeSnapshot(to: remote, replacing: true)
+        try await writeSnapshot(to: remote, replacing: newest)
         check.report.repaired += 1
         logger.notice("snapshot \(newest) in the backend is damaged; a newer one was written")
         return
