@@ -193,7 +193,7 @@ import Testing
         try first.remove("Documents/e\(number)/below", directory: true)
         if number != 5 { try first.remove("Documents/e\(number)", directory: true) }
       }
-      // What stays on the other device keeps its directory there, and there alone.
+      // A file that never leaves the other device keeps its directory there, and there alone.
       try second.write("Documents/e7/mine.nosync", [1])
       try await first.sync.sync(timeout: .seconds(60))
       try await second.sync.sync(timeout: .seconds(60))
@@ -236,6 +236,60 @@ import Testing
     }
     let logged = try device.catalog.loggedLeafCount()
     #expect(logged >= 30, "\(logged) of 60 are left in the log")
+    await device.end()
+  }
+
+  @Test("a bulk removal ends when the user restores what was removed")
+  func restoringEndsTheBatches() async throws {
+    let settings = Self.settings(asksFrom: 10)
+    let store = TellingStore(MemoryStore())
+    let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
+    try device.makeDirectory("Documents/a")
+    for number in 0..<60 { try device.write("Documents/a/\(number)", [UInt8(number)]) }
+    try await device.sync.sync()
+    for number in 0..<40 { try device.remove("Documents/a/\(number)") }
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(30)) }
+    try await device.sync.confirmDeletions()
+    let isFirst = Lock(true)
+    store.segmentPut.withLock {
+      $0 = {
+        guard
+          isFirst.withLock({ first in
+            defer { first = false }
+            return first
+          })
+        else { return }
+        try? await device.sync.restoreDeletions()
+      }
+    }
+    try await device.sync.sync(timeout: .seconds(60))
+    // The batch that was on its way is gone.
+    #expect(try device.catalog.loggedLeafCount() == 55)
+    let names = (0..<60).map { "Documents/a/\($0)" }
+    #expect(try names.count { try device.find($0) != nil } == 55)
+    await device.end()
+  }
+
+  /// The answer to a batch is lost, and the device finds the batch in the log. Its directories, which
+  /// are empty now, count for nothing, as if the answer had come.
+  @Test("directories that a lost answer left empty do not count as removals")
+  func aLostAnswerLeavesNoRemovals() async throws {
+    let settings = Self.settings(asksFrom: 3)
+    let store = TellingStore(MemoryStore())
+    let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
+    // All directories before all files, so that no directory is in one batch with its file.
+    for number in 0..<12 { try device.makeDirectory("Documents/\(number)") }
+    for number in 0..<12 { try device.write("Documents/\(number)/file", [UInt8(number)]) }
+    try await device.sync.sync()
+    for number in 0..<5 {
+      try device.remove("Documents/\(number)/file")
+      try device.remove("Documents/\(number)", directory: true)
+    }
+    store.isSilent.withLock { $0 = true }
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(5)) }
+    store.isSilent.withLock { $0 = false }
+    try await device.sync.sync(timeout: .seconds(60))
+    #expect(try device.catalog.loggedLeafCount() == 7)
     await device.end()
   }
 
@@ -309,7 +363,10 @@ import Testing
 /// Tells when a segment is about to be put.
 private final class TellingStore: PassingStore {
   let store: any ObjectStore
-  let segmentPut = Lock<(@Sendable () -> Void)?>(nil)
+  let segmentPut = Lock<(@Sendable () async -> Void)?>(nil)
+  /// From the next segment on: it is put, and nothing is answered.
+  let isSilent = Lock(false)
+  private let hasPut = Lock(false)
 
   init(_ store: any ObjectStore) { self.store = store }
 
@@ -317,7 +374,17 @@ private final class TellingStore: PassingStore {
     _ call: StoreCall, received: @Sendable (Answer) -> Int,
     _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
   ) async throws(StoreError) -> Answer {
-    if call.kind == .put, call.key.contains("/log/") { segmentPut.withLock(\.self)?() }
-    return try await body(store)
+    let isSegment = call.kind == .put && call.key.contains("/log/")
+    if isSegment { await segmentPut.withLock(\.self)?() }
+    guard isSilent.withLock(\.self) else { return try await body(store) }
+    let wasPut = hasPut.withLock { hasPut in
+      defer { hasPut = hasPut || isSegment }
+      return hasPut
+    }
+    if !wasPut {
+      let answer = try await body(store)
+      guard isSegment else { return answer }
+    }
+    throw .unavailable("the store does not answer")
   }
 }

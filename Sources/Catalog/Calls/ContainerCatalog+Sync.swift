@@ -146,30 +146,26 @@ extension ContainerCatalog {
     try run { engine in
       if try engine.hidesRemoteTree { return [] }
       return try engine.database { db in
-        try engine.queries.remoteChildren.all(db, item, Int64(-1)) { try $0.identifier(0) }
+        try engine.queries.remoteChildren.all(db, item) { try $0.identifier(0) }
       }
     }
   }
 
-  /// Whether the log has anything in the directory but the items that `isOther` names, of which there
-  /// are at most so many. Reads one item more than that.
+  /// Whether the log has anything in the directory but the items that `isOther` names. Reads no
+  /// further than the first such item.
   package func hasRemoteChildren(
-    of item: ItemID, besides isOther: (ItemID) -> Bool = { _ in false }, atMost count: Int = 0
+    of item: ItemID, besides isOther: (ItemID) -> Bool = { _ in false }
   ) throws(Errno) -> Bool {
     try run { engine in
       if try engine.hidesRemoteTree { return false }
       return try engine.database { db in
-        let limit = Int64(count) + 1
-        let found = try engine.queries.remoteChildren.all(db, item, limit) { row in
-          try row.identifier(0) as ItemID
-        }
-        return !found.allSatisfy(isOther)
+        try engine.queries.remoteLinksIn.find(db, item) { row in !isOther(try row.identifier(0)) }
       }
     }
   }
 
   /// Whether the directory holds anything here, what stays on this device included, but the items
-  /// that `isOther` names.
+  /// that `isOther` names. Reads no further than the first such item.
   package func hasChildren(of item: ItemID, besides isOther: (ItemID) -> Bool) throws(Errno) -> Bool
   {
     try run { try $0.hasChildren(item, besides: isOther) }

@@ -298,9 +298,9 @@ final class Queries {
     UNION SELECT item FROM remote WHERE same = 0 AND item > ?1 ORDER BY item LIMIT ?2
     """)
   let remoteChild = Query("SELECT item FROM remote_link WHERE parent = ? AND name = ?")
-  /// A negative limit is none.
-  let remoteChildren = Query(
-    "SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item LIMIT ?")
+  let remoteChildren = Query("SELECT DISTINCT item FROM remote_link WHERE parent = ? ORDER BY item")
+  /// An item with two names in the directory comes twice. Read row by row, without sorting.
+  let remoteLinksIn = Query("SELECT item FROM remote_link WHERE parent = ?")
   let anyRemoteChild = Query("SELECT 1 FROM remote_link WHERE parent = ? LIMIT 1")
   let insertRemoteLink = Query("INSERT INTO remote_link (parent, name, item) VALUES (?, ?, ?)")
   let insertRemoteLinks = RowInsert("remote_link (parent, name, item)", row: "(?, ?, ?)")

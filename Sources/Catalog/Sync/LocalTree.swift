@@ -78,11 +78,12 @@ extension Engine {
 
   func hasChildren(_ item: ItemID, besides isOther: (ItemID) -> Bool) throws -> Bool {
     guard let parent = try syncedInode(item) else { return false }
-    for entry in try children(of: parent.number) {
-      let inode = try inode(entry.child)
-      if staysHere(entry.name, inode) || !isOther(inode.item) { return true }
+    return try database { db in
+      try queries.readDirectory.find(db, parent.number.column, Int64.min, Int64(-1)) { row in
+        let inode = try Inode(row, from: 2)
+        return staysHere(try row.name(1), inode) || !isOther(inode.item)
+      }
     }
-    return false
   }
 
   func localChild(_ parent: ItemID, _ name: ItemName) throws -> ItemID? {

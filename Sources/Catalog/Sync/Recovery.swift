@@ -125,7 +125,7 @@ extension Engine {
     var pending = Array(directories)
     while let next = pending.popLast() {
       let children = try database { db in
-        try queries.remoteChildren.all(db, next, Int64(-1)) { try $0.identifier(0) as ItemID }
+        try queries.remoteChildren.all(db, next) { try $0.identifier(0) as ItemID }
       }
       for child in children where result.insert(child).inserted { pending.append(child) }
     }

@@ -140,7 +140,8 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     // Above all marks that the plan is to see.
     let mark = coordinator.catalog.nextGeneration()
-    var (items, changes) = try local { () throws(Errno) in try gather(paused?.rest) }
+    let (differing, changes) = try local { () throws(Errno) in try gather(paused?.rest) }
+    var items = consume differing
     // A change since the removals were separated may concern an item that is not in the plan.
     if let paused, coordinator.catalog.newlyMarked()?.isEmpty != true { throw paused.failure }
     let isWriting = items.values.contains { $0.local?.isBusy == true }

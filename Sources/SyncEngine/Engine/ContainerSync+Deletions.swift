@@ -132,6 +132,7 @@ extension ContainerSync {
       plan.settled[id] = try local { () throws(Errno) in try catalog.dirtyStamp(id) }
     }
     let counted = try count(plan)
+    emptied.formUnion(try local { () throws(Errno) in try directories(of: plan) })
     if !counted.isEmpty, case .goOn(let after) = DeletionGuard(share: 1).verdict(on: counted) {
       try setDeletions(after)
     }

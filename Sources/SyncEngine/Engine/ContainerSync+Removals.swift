@@ -69,6 +69,8 @@ extension ContainerSync {
     var last: ItemID?
     while !coordinator.claims.concerns(coordinator.container) {
       guard !Task.isCancelled else { throw .cancelled }
+      // The user has them back, and said so while a batch went.
+      guard try deletions().restoring == 0 else { return .moved }
       let position = try local { () throws(Errno) in try catalog.position() }
       let start = last
       let page = try local { () throws(Errno) in
@@ -125,7 +127,7 @@ extension ContainerSync {
 
   /// Those that the removed items are in. They count for nothing when they go, as before they were
   /// emptied.
-  private func directories(of plan: Plan) throws(Errno) -> Set<ItemID> {
+  func directories(of plan: Plan) throws(Errno) -> Set<ItemID> {
     var result: Set<ItemID> = []
     for id in plan.removals {
       result.formUnion(try coordinator.catalog.remote(id)?.links.map(\.parent) ?? [])
@@ -160,8 +162,7 @@ extension ContainerSync {
       guard let trees = chosen[id] else { continue }
       let isFilled =
         trees.local == nil
-        ? try catalog.hasRemoteChildren(
-          of: id, besides: { chosen[$0] != nil }, atMost: chosen.count)
+        ? try catalog.hasRemoteChildren(of: id) { chosen[$0] != nil }
         : try catalog.hasChildren(of: id) { chosen[$0] != nil }
       guard isFilled else { continue }
       chosen[id] = nil
