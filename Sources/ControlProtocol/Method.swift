@@ -186,12 +186,14 @@ package enum Methods {
     package static let name = "versions.mark"
   }
 
+  /// Items that a message has no room for come before the answer, as `Notifications.trashItems`.
   package enum ListRemoved: ControlMethod {
     package typealias Parameters = ItemsRequest
     package typealias Answer = RemovedReport
     package static let name = "trash.list"
   }
 
+  /// Answers as `ListRemoved`.
   package enum RestoreRemoved: ControlMethod {
     package typealias Parameters = RestoreRequest
     package typealias Answer = RemovedReport
@@ -294,6 +296,8 @@ package enum Notifications {
   package static let event = "event"
   package static let progress = "progress"
   package static let data = "data"
+  /// A `RemovedReport` with items that come before those of the answer.
+  package static let trashItems = "trash.items"
   /// The account was signed in or out: an `IdentityReport`.
   package static let accountChanged = "account.changed"
   package static let presenterRequest = "presenter.request"

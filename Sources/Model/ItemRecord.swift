@@ -246,3 +246,16 @@ package struct RemovedItem: Hashable, Sendable {
     self.device = device
   }
 }
+
+/// A `RemovedItem` without its record.
+package struct RemovedKey: Hashable, Sendable {
+  package let item: ItemID
+  package let removed: Timestamp
+  package let device: DeviceID
+
+  package init(item: ItemID, removed: Timestamp, device: DeviceID) {
+    self.item = item
+    self.removed = removed
+    self.device = device
+  }
+}

@@ -19,6 +19,21 @@ struct TrashCommand: ParsableCommand {
       })
   }
 
+  /// Calls a method that sends items before its answer too.
+  private static func call<Method: ControlMethod>(
+    _ method: Method.Type, _ parameters: Method.Parameters, _ options: GlobalOptions
+  ) throws -> RemovedReport where Method.Answer == RemovedReport {
+    var items: [ListedRemoved] = []
+    let last = try options.connect().call(method, parameters) { name, line throws(ControlError) in
+      guard name == Notifications.trashItems else { return }
+      guard let page = try? Message.parameters(RemovedReport.self, in: line) else {
+        throw ControlError(.failed, "the daemon sent a list that is not understood")
+      }
+      items += page.items
+    }
+    return RemovedReport(items: items + last.items)
+  }
+
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "list",
@@ -29,8 +44,8 @@ struct TrashCommand: ParsableCommand {
 
     func run() throws {
       let items = try RawArguments.items(paths)
-      let report = try options.connect().call(
-        Methods.ListRemoved.self, ItemsRequest(items: items))
+      let report = try TrashCommand.call(
+        Methods.ListRemoved.self, ItemsRequest(items: items), options)
       if options.json { return try Terminal.printJSON(report) }
       Terminal.line(TrashCommand.table(report))
     }
@@ -60,8 +75,9 @@ struct TrashCommand: ParsableCommand {
           places.append(try ItemLocator.locateFormer(RawArguments.path(item)))
         }
       }
-      let report = try options.connect().call(
-        Methods.RestoreRemoved.self, RestoreRequest(identifiers: identifiers, items: places))
+      let report = try TrashCommand.call(
+        Methods.RestoreRemoved.self, RestoreRequest(identifiers: identifiers, items: places),
+        options)
       if options.json { return try Terminal.printJSON(report) }
       for item in report.items { options.say("\(item.path) is back.") }
     }

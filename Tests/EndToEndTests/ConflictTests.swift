@@ -53,6 +53,38 @@ extension EndToEnd {
       }
     }
 
+    /// The list is longer than a message of the control socket.
+    @Test("thousands of removed files are listed and come back")
+    func manyRemovedFiles() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          mkdir "$A/many" "$A/kept"
+          (cd "$A/kept"; seq 3500 | xargs touch)
+          # Names of 200 letters.
+          (cd "$A/many"; seq -f '%0200g' 3000 | xargs touch)
+          synced a
+          rm -r "$A/many"; synced a
+          same "$(on a trash list | wc -l)" 3001
+          same "$(on a trash list --json | grep -o '"expires"' | wc -l)" 3001
+          # By identifier, so many that the answer has pages too; then what is left by its path.
+          ids=$(on a trash list | grep -v 'many$' | cut -d ' ' -f 1 | sort -u | sed -n 1,2900p)
+          same "$(wc -l <<<"$ids")" 2900
+          on a trash restore $ids | grep -c 'is back' | grep -qx 2900
+          same "$(ls "$A/many" | wc -l)" 2900
+          same "$(on a trash list | wc -l)" 100
+          # Within the hour it is more than half of the container.
+          on a offline on; rm -r "$A/many"; on a offline off
+          exits 5 on a sync --wait --timeout 60
+          on a sync --wait --timeout 60 --confirm-deletions "$A"
+          on a trash restore "$A/many"
+          same "$(ls "$A/many" | wc -l)" 3000
+          same "$(on a trash list)" ''
+          """, timeout: 240)
+      }
+    }
+
     @Test func whatWasRemovedComesBack() async throws {
       try await withAccount { account in
         try await account.device("a")

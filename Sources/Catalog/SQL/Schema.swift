@@ -311,6 +311,11 @@ final class Queries {
     SELECT record, time, device FROM removed WHERE NOT \(TimeOrder.precedes("time", "?1")) \
     ORDER BY \(TimeOrder.isLate("time")) DESC, time DESC, item
     """)
+  let removedKeys = Query(
+    """
+    SELECT item, time, device FROM removed WHERE NOT \(TimeOrder.precedes("time", "?1")) \
+    ORDER BY \(TimeOrder.isLate("time")) DESC, time DESC, item
+    """)
   let setRemoved = Query(
     "INSERT OR REPLACE INTO removed (item, record, time, device) VALUES (?, ?, ?, ?)")
   let deleteRemoved = Query("DELETE FROM removed WHERE item = ?")

@@ -171,6 +171,18 @@ extension ContainerCatalog {
     do { return try rows.map(Engine.removedItem) } catch { throw Errno.ioError }
   }
 
+  /// As `removedItems`, without their records: there may be very many.
+  package func removedKeys(since time: Timestamp) throws(Errno) -> [RemovedKey] {
+    try run { engine in
+      try engine.database { db in
+        try engine.queries.removedKeys.all(db, time.nanoseconds) { row in
+          RemovedKey(
+            item: try row.identifier(0), removed: row.time(1), device: try row.identifier(2))
+        }
+      }
+    }
+  }
+
   package func removedItem(_ item: ItemID) throws(Errno) -> RemovedItem? {
     try optional { try $0.removedItem(item) }
   }

@@ -43,9 +43,10 @@ struct StorageListing {
         ? left.bytes > right.bytes
         : left.path.lexicographicallyPrecedes(right.path)
     }
-    for place in (try? session.sync.removedItems()) ?? [] {
+    for key in (try? session.sync.removedKeys()) ?? [] {
+      guard let item = try? catalog.removedItem(key.item) else { continue }
       removedItems += 1
-      removedBytes &+= place.item.record.allottedBytes
+      removedBytes &+= item.record.allottedBytes
     }
   }
 

@@ -20,17 +20,43 @@ extension ContainerSync {
     coordinator.catalog.now.advanced(by: -retention)
   }
 
-  /// The newest first.
-  package nonisolated func removedItems() throws(RestoreFailure) -> [RemovedPlace] {
+  /// All that can be brought back, the newest first.
+  package nonisolated func removedKeys() throws(RestoreFailure) -> [RemovedKey] {
     do throws(Errno) {
-      return try coordinator.catalog.removedItems(since: oldest).map { item throws(Errno) in
-        RemovedPlace(
-          item: item, path: try path(of: item.record),
-          expires: item.removed.advanced(by: retention))
-      }
+      return try coordinator.catalog.removedKeys(since: oldest)
     } catch {
-      throw .failed("what was removed cannot be read: \(error)")
+      throw Self.unreadable(error)
     }
+  }
+
+  /// Nil: it was not removed, was brought back, or was kept for long enough. `isWanted`: read no
+  /// path of others; nil for them too.
+  package nonisolated func removedPlace(
+    of id: ItemID, isWanted: (ItemRecord) -> Bool = { _ in true }
+  ) throws(RestoreFailure) -> RemovedPlace? {
+    do throws(Errno) {
+      guard let item = try coordinator.catalog.removedItem(id), item.removed >= oldest,
+        isWanted(item.record)
+      else { return nil }
+      return RemovedPlace(
+        item: item, path: try path(of: item.record),
+        expires: item.removed.advanced(by: retention))
+    } catch {
+      throw Self.unreadable(error)
+    }
+  }
+
+  /// All of them at once.
+  package nonisolated func removedItems() throws(RestoreFailure) -> [RemovedPlace] {
+    var result: [RemovedPlace] = []
+    for key in try removedKeys() {
+      if let place = try removedPlace(of: key.item) { result.append(place) }
+    }
+    return result
+  }
+
+  private nonisolated static func unreadable(_ error: Errno) -> RestoreFailure {
+    .failed("what was removed cannot be read: \(error)")
   }
 
   /// Where it was: as far as what it was in is there, or was removed too.
