@@ -3,7 +3,7 @@ internal import Platform
 /// How often a store is asked for news: again after `first` when something happened, then ever more
 /// slowly, up to `last`. A request costs money, and an idle hour is to cost little.
 package struct PollPace: Sendable {
-  package var first = Duration.milliseconds(200)
+  package var first = Duration.milliseconds(50)
   package var growth = 1.15
   package var last = Duration.seconds(25)
 

@@ -10,8 +10,8 @@ internal import RecordFormat
 /// read it. Old log goes from the oldest on, and the head never goes: while the segment before is there,
 /// the place was free indeed.
 extension RemoteContainer {
-  /// Whether a segment that was just put after `previous` is part of the log. If it is not, it is removed
-  /// again. Throws when that cannot be told now; then the log is to be read.
+  /// Whether a segment that was just put after `previous` is part of the log, and the last that is known.
+  /// If it is not part of it, it is removed again. Throws when that cannot be told now; then the log is to be read.
   func isInLog(_ committed: LogPosition, after previous: LogPosition) async throws(RemoteError)
     -> Bool
   {
@@ -20,8 +20,7 @@ extension RemoteContainer {
     if committed.sequence == 1 {
       // Nothing is before it. What is after it has to come after it.
       do throws(RemoteError) {
-        _ = try await segments(after: committed)
-        return true
+        return try await segments(after: committed).isEmpty
       } catch .rolledBack, .logRemoved {
         try await removeVacated(name)
         return false
@@ -38,9 +37,9 @@ extension RemoteContainer {
       throw .rolledBack(object: before)
     }
     // It may only not be shown yet. It is older than ours: a list that has ours would have it.
-    let oldest = try await segmentKeys(after: 0, limit: 1000)
-    if oldest.contains(before) { return true }
-    guard oldest.contains(name) else {
+    let listed = try await segmentKeys(after: previous.sequence - 1, limit: 1000)
+    if listed.contains(before) { return !listed.contains { keyPrecedes(name, $0) } }
+    guard listed.contains(name) else {
       throw .store(.unavailable("the log in the backend cannot be read to its end"))
     }
     try await removeVacated(name)

@@ -62,27 +62,31 @@ package final class RemoteContainer: Sendable {
   /// has the last ones that this device read: `looksBack` of them, without a gap, as far as no
   /// snapshot has them. The last one alone would not do: a device that puts a segment while the store
   /// is set back leaves it there behind a gap. `readsHead`: compares the hash of the last one too, by
-  /// one more request beside the list.
+  /// one more request beside the list. `readsNext`: the log has most likely a segment more, which is
+  /// got beside the list; that too is one request more.
   ///
   /// Fails with `.logRemoved` when the log goes on only later than at the next segment, and with
   /// `.rolledBack` when the segment at the position, and everything after it, is missing or is
   /// another.
   package func batch(
-    after position: LogPosition, readsHead: Bool = false, looksBack: Int = 16
+    after position: LogPosition, readsHead: Bool = false, looksBack: Int = 16,
+    readsNext: Bool = false
   ) async throws(RemoteError) -> LogBatch {
     let log = ObjectName.log(incarnation)
     let head = ObjectName.segment(incarnation, position.sequence)
     async let checked = readsHead ? headState(position) : HeadState.unknown
+    async let next = readsNext ? nextSegment(after: position) : nil
     let found: [String]
     do throws(RemoteError) {
       found = try await checkedForGaps(
         try await listed(from: position, looksBack: looksBack), upTo: position,
         from: position.sequence - Self.reach(looksBack, from: position), isThorough: readsHead)
     } catch {
-      _ = await checked
+      // Cancelled requests cost their connections.
+      _ = await (checked, next)
       throw error
     }
-    let state = await checked
+    let (state, nextBytes) = await (checked, next)
     var names = found[...]
     if position.sequence > 0 {
       if names.first == head {
@@ -93,6 +97,10 @@ package final class RemoteContainer: Sendable {
         case .missing:
           throw .store(.unavailable("the store lists \(head) and does not give it"))
         case .same, .unknown: break
+        }
+        // A list may be older than the news; the object itself decides.
+        if names.isEmpty, nextBytes != nil {
+          names = [ObjectName.segment(incarnation, position.sequence + 1)]
         }
       } else if names.isEmpty {
         // A list may be older than this device's last look; the object itself decides.
@@ -120,7 +128,7 @@ package final class RemoteContainer: Sendable {
         throw .rolledBack(object: head)
       }
     }
-    let segments = try await read(names, after: position)
+    let segments = try await read(names, after: position, first: nextBytes)
     let isLast = segments.count == names.count && names.count < Self.batchSegments
     return LogBatch(segments: segments, isLast: isLast)
   }
@@ -173,13 +181,27 @@ package final class RemoteContainer: Sendable {
     throw .rolledBack(object: missing)
   }
 
-  private func read(_ names: ArraySlice<String>, after start: LogPosition)
-    async throws(RemoteError) -> [LogSegment]
-  {
+  /// Nil: it is not there, or cannot be read now.
+  private func nextSegment(after position: LogPosition) async -> [UInt8]? {
+    let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
+    guard !overflow else { return nil }
+    return try? await segmentBytes(ObjectName.segment(incarnation, sequence))
+  }
+
+  /// `first`: the first of them, if it was read.
+  private func read(
+    _ names: ArraySlice<String>, after start: LogPosition, first: [UInt8]?
+  ) async throws(RemoteError) -> [LogSegment] {
     var result: [LogSegment] = []
     var position = start
     var size = 0
     var next = names
+    if let first, let name = next.popFirst() {
+      let segment = try open(first, name: name, after: position)
+      size += first.count
+      position = segment.position
+      result.append(segment)
+    }
     while !next.isEmpty, size < Self.batchBytes {
       let names = next.prefix(Self.parallelGets)
       next = next.dropFirst(names.count)

@@ -76,7 +76,7 @@ import Testing
     ("losesJournal", 1), ("removesUnsentContent", 2), ("hidesWriters", 1), ("forgetsWrites", 1),
     ("putsUnchecked", 1), ("evictsUnchecked", 50),
     ("readsForeignNames", 3), ("evictsDeleted", 5), ("takesAbsenceForDeletion", 4),
-    ("stagesChangedUploads", 50), ("snapshotsWrittenFiles", 3),
+    ("stagesChangedUploads", 10), ("snapshotsWrittenFiles", 3),
     ("dropsReplacedVersions", 1), ("forgetsRevivedVersions", 1), ("dropsVersionsForGood", 1),
     ("resolvesUnseenVersions", 50), ("revivesUnedited", 1),
   ]

@@ -26,6 +26,16 @@ extension ContainerSync {
     coordinator.tellContainer()
   }
 
+  /// Whether a round need not read the log before it sends something: this device did so a moment ago,
+  /// read or wrote the segment at its position since, and heard of nothing. Another device may have been
+  /// first all the same, or the store may have gone back: a put to the log finds that, since it needs
+  /// its place free and the segment before it there (`RemoteContainer.isInLog`).
+  func isLogFresh(at position: LogPosition) -> Bool {
+    hurrying == 0 && foreignHead == nil && !signals.wantsLook
+      && monotonicNanoseconds() &- lookedAt <= StoreHealth.freshness
+      && health.isConfirmed(position, within: StoreHealth.freshness)
+  }
+
   /// The log as it is after a position, with the check that the store still has that position. The
   /// hash is compared when something is about to be put, and on the first look after an
   /// interruption.
@@ -33,6 +43,7 @@ extension ContainerSync {
     -> LogBatch
   {
     let started = monotonicNanoseconds()
+    let isWanted = signals.beginLook()
     let isDirty = try local { () throws(Errno) in try coordinator.catalog.dirtyCount() } > 0
     // A user who asks for a sync is told of a rollback at once.
     let isThorough = !health.isConnected || hurrying > 0
@@ -41,10 +52,15 @@ extension ContainerSync {
       || (isDirty && !health.isConfirmed(position, within: StoreHealth.putLimit / 2))
     let looksBack =
       isThorough ? StoreHealth.thoroughLook : readsHead ? StoreHealth.longLook : StoreHealth.look
+    // After news the next segment is asked for beside the list.
+    let readsNext = isWanted && remote.looksForNews && hasNews
+    hasNews = false
     let batch = try await remotely { () throws(RemoteError) in
-      try await remote.batch(after: position, readsHead: readsHead, looksBack: looksBack)
+      try await remote.batch(
+        after: position, readsHead: readsHead, looksBack: looksBack, readsNext: readsNext)
     }
     if readsHead { health.confirm(position, at: started) }
+    lookedAt = started
     return batch
   }
 
@@ -55,7 +71,7 @@ extension ContainerSync {
   }
 
   /// To be called before anything in the store is put or removed. Within a cycle this costs
-  /// nothing: the look at its beginning was that check.
+  /// nothing: the look at its beginning, or shortly before, was that check.
   ///
   /// `lost`: a snapshot that the store has no more. Without it the log begins with a gap. Old log goes
   /// only up to a snapshot, so the gap ends with the segment that the snapshot was of: all that come
@@ -73,8 +89,7 @@ extension ContainerSync {
       if let lost {
         try await remote.requireLog(after: lost, upTo: position)
       } else {
-        _ = try await remote.segments(
-          after: position, readsHead: true, looksBack: StoreHealth.longLook)
+        try await readHead(remote, position)
       }
     } catch {
       // The next cycle finds out what it means.
@@ -84,14 +99,23 @@ extension ContainerSync {
     if lost == nil { health.confirm(position, at: started) }
   }
 
+  /// What else the list has is left to a cycle. A store that is asked for news does not tell of it again:
+  /// its list was seen.
+  private nonisolated func readHead(
+    _ remote: RemoteContainer, _ position: LogPosition
+  ) async throws(RemoteError) {
+    let others = try await remote.segments(
+      after: position, readsHead: true, looksBack: StoreHealth.longLook)
+    if !others.isEmpty { signals.look() }
+  }
+
   /// Reads the head of the log now. Throws when the store does not hold what this device has read.
   func confirmHead(_ remote: RemoteContainer) async throws(CycleFailure) {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     guard position.sequence > 0 else { return }
     let started = monotonicNanoseconds()
     do throws(RemoteError) {
-      _ = try await remote.segments(
-        after: position, readsHead: true, looksBack: StoreHealth.longLook)
+      try await readHead(remote, position)
     } catch .rolledBack(let object) {
       throw rolledBack("\(object) is missing or is not what this device read there")
     } catch {
@@ -114,7 +138,10 @@ extension ContainerSync {
     } catch {
       throw .remote(error)
     }
-    if let committed { health.confirm(committed) }
+    if let committed {
+      health.confirm(committed)
+      committedAt = monotonicNanoseconds()
+    }
     return committed
   }
 }
@@ -149,8 +176,7 @@ extension ContainerSync: StoreConfirming {
       let remote = try await link.container()
       let position = try coordinator.catalog.position()
       guard position.sequence > 0 else { return false }
-      _ = try await remote.segments(
-        after: position, readsHead: true, looksBack: StoreHealth.longLook)
+      try await readHead(remote, position)
       health.confirm(position, at: started)
       if isListed || health.hasInventory { return health.grantEvictions(at: started) }
       try await takeInventory(remote)

@@ -25,7 +25,8 @@ extension ContainerSync {
         guard !Task.isCancelled else { throw CycleFailure.cancelled }
         (hasMoved, isRefused) = (false, false)
         let before = try local { () throws(Errno) in try coordinator.catalog.position() }
-        try await pull(remote)
+        hasLooked = !isLogFresh(at: before)
+        if hasLooked { try await pull(remote) }
         switch try await round(remote) {
         case .settled: return .settled
         case .waiting: return .waiting
@@ -182,8 +183,13 @@ extension ContainerSync {
       // Downloads may have taken long since the packs were listed.
       let isListed = inventories >= Self.mostInventories || health.hasInventory
       if dropsCopies, inventories == 0 || !isListed {
-        try await takeInventory(remote)
-        inventories += 1
+        // Other devices may have removed packs that their log names no more.
+        if hasLooked {
+          try await takeInventory(remote)
+          inventories += 1
+        } else {
+          signals.wantLook()
+        }
         // Presenters that take their time would be asked again for each look.
         keepsClaims = true
         return .again
@@ -441,6 +447,7 @@ extension ContainerSync {
       FaultPoint.reach("sync.announcing")
       guard let committed = try await put(changes, after: position, to: remote) else {
         isRefused = true
+        signals.wantLook()
         return false
       }
       newPosition = committed

@@ -88,6 +88,14 @@ package actor ContainerSync {
   var deniedFiles: [ItemID: BeyondQuota] = [:]
   /// How many calls wait for everything to be sent: for them programs need not pause.
   var hurrying = 0
+  /// News were heard since the last look: the log has most likely a segment more.
+  var hasNews = false
+  /// When the last look at the log began; monotonic.
+  var lookedAt: UInt64 = 0
+  /// Of one round: it began with a look.
+  var hasLooked = false
+  /// When the last segment of this device went into the log; monotonic.
+  var committedAt: UInt64 = 0
   var cycle: Task<CycleResult, Never>?
   /// Of one cycle: how often the packs were compared with those that the log names.
   var inventories = 0
@@ -132,7 +140,7 @@ package actor ContainerSync {
         if transfers.upload(inode.number)?.lastError != text {
           logger.error("upload of item \(inode.number): \(text)")
         }
-      }, wake: { signals.look() })
+      }, wake: { signals.goOn() })
     self.fetcher = ContentFetcher(
       coordinator: coordinator, remote: link, unsent: settings.unsent,
       answerLimit: settings.answerLimit,
@@ -373,8 +381,10 @@ package actor ContainerSync {
     case failed(SyncFailure)
   }
 
-  /// Runs a cycle, or joins the one that runs. `freshly`: one that began after this call.
-  func runCycle(freshly: Bool) async -> CycleResult {
+  /// Runs a cycle, or joins the one that runs. `freshly`: one that began after this call. `readsLog`: it
+  /// reads the log after this call, however short ago that was done.
+  func runCycle(freshly: Bool, readsLog: Bool = true) async -> CycleResult {
+    if readsLog { signals.wantLook() }
     if let running = cycle {
       let result = await running.value
       if !freshly { return result }
@@ -403,6 +413,8 @@ package actor ContainerSync {
       lastError = nil
       return result
     } catch {
+      // What was read of the log may not be in the catalog.
+      signals.wantLook()
       // Others wait for what it may not need for long.
       claims.release(claims.held)
       if error.isOfTheNetwork { health.forget() }
@@ -428,7 +440,7 @@ package actor ContainerSync {
       if let notBefore { try? await Task.sleep(until: notBefore, clock: .continuous) }
       notBefore = nil
       guard !Task.isCancelled else { return }
-      switch await runCycle(freshly: true) {
+      switch await runCycle(freshly: true, readsLog: false) {
       case .settled, .full:
         retry = .seconds(1)
       case .waiting:
@@ -481,8 +493,7 @@ package actor ContainerSync {
         let remote = try await link.container()
         wait = .seconds(1)
         for await _ in remote.news() {
-          health.hearNews()
-          signals.look()
+          hearNews()
         }
       } catch {
         logger.debug("no news from the backend: \(error)")
@@ -491,6 +502,16 @@ package actor ContainerSync {
       wait = min(wait * 2, .seconds(30))
     }
   }
+
+  func hearNews() {
+    health.hearNews()
+    // Of a store that is asked for news, what this device put is news too.
+    hasNews = monotonicNanoseconds() &- committedAt > Self.ownNews
+    signals.look()
+  }
+
+  /// News within this time after a segment of this device are most likely of that segment.
+  private static let ownNews: UInt64 = 1_000_000_000
 
   private func poll() async {
     while !Task.isCancelled {

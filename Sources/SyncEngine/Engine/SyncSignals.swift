@@ -10,6 +10,9 @@ package final class SyncSignals: Sendable {
   package let stream: AsyncStream<Signal>
   private let continuation: AsyncStream<Signal>.Continuation
   private let lastChange = Lock<UInt64>(0)
+  /// The log may have gone on since the last look at it began. A signal in the stream may take the
+  /// place of another, and this stays.
+  private let isLogBehind = Lock(true)
   private let timer = Lock<Task<Void, Never>?>(nil)
 
   package init() {
@@ -21,7 +24,27 @@ package final class SyncSignals: Sendable {
     continuation.yield(.changedHere)
   }
 
-  func look() { continuation.yield(.look) }
+  /// Has a cycle read the log, for news or because too much time has passed.
+  func look() {
+    wantLook()
+    continuation.yield(.look)
+  }
+
+  /// Has a cycle begin for something on this device that is not a change, such as an upload that ended.
+  func goOn() { continuation.yield(.look) }
+
+  func wantLook() { isLogBehind.withLock { $0 = true } }
+
+  /// To be called before the log is read: what happens later is not in what is read. Gives whether
+  /// the look was wanted.
+  func beginLook() -> Bool {
+    isLogBehind.withLock { isBehind in
+      defer { isBehind = false }
+      return isBehind
+    }
+  }
+
+  var wantsLook: Bool { isLogBehind.withLock { $0 } }
 
   /// One timer: a later call takes the place of an earlier one.
   func lookLater(after delay: Duration) {

@@ -88,7 +88,7 @@ extension ContainerSync {
         switch error {
         case .remote(.damaged(let name, let text)): (object, reason) = (name, text)
         case .remote(.packMissing(let name)):
-          // The log may have gone on, and say where it was brought.
+          // The log may have gone on since, and say where it was brought.
           let before = try local { () throws(Errno) in try coordinator.catalog.position() }
           try await pull(remote)
           let now = try local { () throws(Errno) in try coordinator.catalog.position() }
