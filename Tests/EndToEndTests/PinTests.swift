@@ -11,7 +11,7 @@ extension EndToEnd {
           """
           ways='command attribute policy download downloadAttribute none'
           for way in $ways; do
-            head -c 3000000 /dev/urandom > $way
+            head -c 12000000 /dev/urandom > $way
             mkdir "$A/$way"; cp $way "$A/$way/file"
           done
           synced a
@@ -32,11 +32,11 @@ extension EndToEnd {
           for reader in "${readers[@]}"; do kill -0 $reader; done
           on a limit --down off --quiet
           for reader in "${readers[@]}"; do wait $reader; done
-          # A read alone does not bring all of it.
+          # A read alone does not bring all of it: twice what it read, and the rest of a chunk.
           cmp -n 1000000 none read-none
           same "$(attribute downloadingStatus "$A/none/file")" notDownloaded
           ways=${ways% none}
-          is_local() { [ "$(attribute localBytes "$A/$1/file")" = 3000000 ]; }
+          is_local() { [ "$(attribute localBytes "$A/$1/file")" = 12000000 ]; }
           for way in $ways; do
             until_true 60 is_local $way
             cmp -n 1000000 $way read-$way

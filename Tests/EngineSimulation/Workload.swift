@@ -200,6 +200,7 @@ extension SimulatedDevice {
   func discard(
     _ record: ItemRecord, except kept: VersionID, _ inode: Catalog.Inode, _ life: DeviceLife
   ) throws {
+    try requireKnown(record.conflicts.filter { $0.id != kept })
     for version in record.contents where version.id != kept { account.ledger.discard(version) }
     // The list names the current content before this device has read what it consists of. A later
     // edit is another content, which nobody was shown.
@@ -244,13 +245,14 @@ extension SimulatedDevice {
   ) throws {
     guard inode.kind == .file else { return }
     let ledger = account.ledger
+    let current = try life.catalog.shownContent(of: inode.number)
+    try requireKnown(
+      [current].compactMap(\.self) + (alsoConflicts ? life.conflicts(of: inode) : []))
     if let content = try life.shown(inode) {
       world.scheduler.note("\(name) does away with \(Ledger.name(of: content)) of \(inode.item)")
       if isRemoved { ledger.discard(content) } else { ledger.supersede(content) }
     }
-    if let version = try life.catalog.shownContent(of: inode.number) {
-      // Which content that is cannot be read from a log that was set back.
-      if world.rollsBack, version.manifest == nil { throw Errno.noData }
+    if let version = current {
       if isRemoved {
         ledger.discard(version)
       } else {
@@ -260,6 +262,13 @@ extension SimulatedDevice {
     guard alsoConflicts else { return }
     for version in life.conflicts(of: inode) { ledger.discard(version) }
     account.ledger.removeAttributes(of: inode.item)
+  }
+
+  /// A version that was announced, and whose bytes are not up, is known by its bytes once the log has them.
+  /// In a log that was set back they may never be found, so nobody does away with it there.
+  private func requireKnown(_ versions: [ContentVersion]) throws {
+    guard world.rollsBack else { return }
+    guard versions.allSatisfy({ $0.manifest != nil }) else { throw Errno.noData }
   }
 
   /// Mostly a moment: a program's calls come one after the other.
