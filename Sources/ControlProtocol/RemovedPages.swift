@@ -1,11 +1,11 @@
 /// Cuts a list of removed items into reports that a message has room for each.
 package struct RemovedPages: Sendable {
-  /// Half of what a line may have, so that an item more is never too much.
+  /// Half of a line, so that one item more is never too much.
   private static let pageLength = LineBuffer.maximumLength / 2
   private static let longestPath = LineBuffer.maximumLength / 16
 
   private var length = 0
-  /// What no page was full of yet.
+  /// The items since the last full page.
   package private(set) var last = RemovedReport(items: [])
 
   package init() {}

@@ -34,7 +34,7 @@ extension DaemonService {
     return pages.last
   }
 
-  /// Gives what was brought back, as it was listed.
+  /// Gives the restored items as the list had them.
   func restore(_ request: RestoreRequest, _ connection: ClientConnection) throws(ControlError)
     -> RemovedReport
   {
@@ -146,7 +146,7 @@ extension DaemonService {
     do {
       connection.send(try Message.notification(method: Notifications.trashItems, full))
     } catch {
-      throw ControlError(.failed, "what was removed cannot be listed: \(error)")
+      throw ControlError(.failed, "the removed items cannot be listed: \(error)")
     }
     guard !connection.isClosed else { throw ControlError(.failed, "nobody reads the list") }
   }

@@ -50,8 +50,8 @@ extension RemoteContainer {
     }
   }
 
-  /// Throws `.rolledBack` unless the store has the segment at the position and all between `start` and
-  /// it, whatever snapshots there are. A list may be wrong; the object itself decides.
+  /// Throws `.rolledBack` unless the store has the segment at the position and all between `start`
+  /// and it. Snapshots do not count. A list may be wrong; the object itself decides.
   package func requireLog(
     after start: UInt64, upTo position: LogPosition
   ) async throws(RemoteError) {

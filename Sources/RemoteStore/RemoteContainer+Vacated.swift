@@ -10,8 +10,9 @@ internal import RecordFormat
 /// read it. Old log goes from the oldest on, and the head never goes: while the segment before is there,
 /// the place was free indeed.
 extension RemoteContainer {
-  /// Whether a segment that was just put after `previous` is part of the log, and the last that is known.
-  /// If it is not part of it, it is removed again. Throws when that cannot be told now; then the log is to be read.
+  /// Whether a segment that was just put after `previous` is part of the log, and its last as far
+  /// as the store shows. If it is not part of the log, it is removed again. Throws when that cannot
+  /// be told now; then the log is to be read.
   func isInLog(_ committed: LogPosition, after previous: LogPosition) async throws(RemoteError)
     -> Bool
   {

@@ -62,8 +62,8 @@ package final class RemoteContainer: Sendable {
   /// has the last ones that this device read: `looksBack` of them, without a gap, as far as no
   /// snapshot has them. The last one alone would not do: a device that puts a segment while the store
   /// is set back leaves it there behind a gap. `readsHead`: compares the hash of the last one too, by
-  /// one more request beside the list. `readsNext`: the log has most likely a segment more, which is
-  /// got beside the list; that too is one request more.
+  /// one more request beside the list. `readsNext`: the log most likely has one more segment, which
+  /// is read beside the list; that is one more request too.
   ///
   /// Fails with `.logRemoved` when the log goes on only later than at the next segment, and with
   /// `.rolledBack` when the segment at the position, and everything after it, is missing or is

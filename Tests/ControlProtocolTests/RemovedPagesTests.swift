@@ -1,7 +1,7 @@
 import ControlProtocol
 import Testing
 
-/// What was removed is listed in pages that a message has room for.
+/// Removed items are listed in pages that fit a message.
 @Suite struct RemovedPagesTests {
   private func item(_ number: Int, path: [UInt8], device: String = "laptop") -> ListedRemoved {
     ListedRemoved(

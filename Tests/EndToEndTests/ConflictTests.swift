@@ -68,7 +68,7 @@ extension EndToEnd {
           rm -r "$A/many"; synced a
           same "$(on a trash list | wc -l)" 3001
           same "$(on a trash list --json | grep -o '"expires"' | wc -l)" 3001
-          # By identifier, so many that the answer has pages too; then what is left by its path.
+          # By identifier, so many that the answer has pages too; then the rest by its path.
           ids=$(on a trash list | grep -v 'many$' | cut -d ' ' -f 1 | sort -u | sed -n 1,2900p)
           same "$(wc -l <<<"$ids")" 2900
           on a trash restore $ids | grep -c 'is back' | grep -qx 2900

@@ -264,8 +264,8 @@ extension SimulatedDevice {
     account.ledger.removeAttributes(of: inode.item)
   }
 
-  /// A version that was announced, and whose bytes are not up, is known by its bytes once the log has them.
-  /// In a log that was set back they may never be found, so nobody does away with it there.
+  /// An announced version whose bytes are not up is known by its bytes once the log has them. In a
+  /// log that was set back they may never be found, so nobody does away with it there.
   private func requireKnown(_ versions: [ContentVersion]) throws {
     guard world.rollsBack else { return }
     guard versions.allSatisfy({ $0.manifest != nil }) else { throw Errno.noData }

@@ -197,3 +197,10 @@ final class EngineDevice: Sendable {
     return result.sorted()
   }
 }
+
+extension ContainerSync {
+  /// All that can be brought back, the newest first.
+  nonisolated func removedItems() throws -> [RemovedPlace] {
+    try removedKeys().compactMap { try removedPlace(of: $0.item) }
+  }
+}

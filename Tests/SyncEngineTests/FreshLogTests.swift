@@ -4,8 +4,8 @@ import Testing
 
 @testable import SyncEngine
 
-/// A device that read or wrote the log a moment ago sends what is changed here without reading it again.
-/// These do by hand what the engine does after a change on this device.
+/// A device that read or put a segment a moment ago sends a change without reading the log again.
+/// These tests run the cycle that the engine runs after a change on this device.
 @Suite(.serialized) struct FreshLogTests {
   /// A store that has to be asked for news.
   private struct Bucket: PassingStore {
@@ -37,8 +37,7 @@ import Testing
     if case .settled = result { true } else { false }
   }
 
-  /// As many tries as a device that is held up by a busy machine for longer than the log stays fresh
-  /// needs.
+  /// A busy machine may hold a device up for longer than the log stays fresh.
   private static let tries = 20
 
   @Test("a change right after another one is sent without a list")
@@ -59,7 +58,7 @@ import Testing
     }
   }
 
-  @Test("what another device put meanwhile is read after the put is refused")
+  @Test("a segment that another device put meanwhile is read after the put is refused")
   func anotherWasFirst() async throws {
     try await withRestorableStore { house in
       let first = try house.device()
@@ -79,8 +78,8 @@ import Testing
     }
   }
 
-  /// On a store that is asked for news, which does not tell of what a list has shown.
-  @Test("what another look at the log has shown is read by the next cycle")
+  /// A store that is asked for news does not tell of a segment that a list had.
+  @Test("a segment that another look at the log has shown is read by the next cycle")
   func anotherLook() async throws {
     try await withRestorableStore { house in
       let first = try house.device()

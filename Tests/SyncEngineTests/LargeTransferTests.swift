@@ -126,8 +126,9 @@ import Testing
   func aSmallFilePassesManyDownloads() async throws {
     let paths = (0..<12).map { "Documents/\($0)" }
     try await whileDownloading(paths, size: 3 << 20) { first, second, store in
-      // The cycle waits for two files, each in at most four parts.
-      store.letDownload(8)
+      // The cycle waits for two files, and then starts to bring others. The bytes that are left are
+      // not enough for a third file, after which the cycle would wait for two more.
+      store.letDownload(bytes: 7 << 20)
       try await expectSmallChangesPass(first, second)
       store.letGo()
       try await second.sync.sync(timeout: .seconds(60))
@@ -271,7 +272,7 @@ private final class NarrowStore: ObjectStore {
   let holdsDownloads = Lock(false)
   /// So many packs still get through.
   let packsUntilHeld = Lock(0)
-  private let downloadsUntilHeld = Lock(0)
+  private let bytesUntilHeld = Lock(0)
 
   init(_ store: any ObjectStore) { self.store = store }
 
@@ -284,14 +285,16 @@ private final class NarrowStore: ObjectStore {
     holdsDownloads.withLock { $0 = false }
   }
 
-  /// Lets so many held downloads through.
-  func letDownload(_ count: Int) { downloadsUntilHeld.withLock { $0 += count } }
+  /// Lets held downloads through, and small parts of the same files, until they are so many bytes.
+  func letDownload(bytes: Int) { bytesUntilHeld.withLock { $0 += bytes } }
 
-  private func hold(_ gate: Lock<Bool>, passing: Lock<Int>? = nil) async throws(StoreError) {
+  private func hold(
+    _ gate: Lock<Bool>, bytes: Int = 0, passing: Lock<Int>? = nil
+  ) async throws(StoreError) {
     while gate.withLock({ $0 }) {
       let mayPass = passing?.withLock { left in
-        guard left > 0 else { return false }
-        left -= 1
+        guard left >= bytes else { return false }
+        left -= bytes
         return true
       }
       if mayPass == true { break }
@@ -302,8 +305,9 @@ private final class NarrowStore: ObjectStore {
   }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    if StoreKey.isPack(key), range?.count ?? 0 > 1 << 20 {
-      try await hold(holdsDownloads, passing: downloadsUntilHeld)
+    let bytes = range?.count ?? 0
+    if StoreKey.isPack(key), bytes > 64 << 10 {
+      try await hold(holdsDownloads, bytes: bytes, passing: bytesUntilHeld)
     }
     return try await store.get(key, range: range)
   }

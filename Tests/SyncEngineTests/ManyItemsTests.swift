@@ -212,12 +212,7 @@ import Testing
 
   @Test("files removed during a bulk removal are confirmed with it")
   func removalsDuringTheBatchesAreAskedFor() async throws {
-    let settings = Self.settings(asksFrom: 10)
-    let store = TellingStore(MemoryStore())
-    let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
-    try device.makeDirectory("Documents/a")
-    for number in 0..<60 { try device.write("Documents/a/\(number)", [UInt8(number)]) }
-    try await device.sync.sync()
+    let (store, device) = try await self.deviceWithSixtyFiles()
     for number in 0..<25 { try device.remove("Documents/a/\(number)") }
     let next = Lock(25)
     store.segmentPut.withLock {
@@ -239,14 +234,19 @@ import Testing
     await device.end()
   }
 
-  @Test("a bulk removal ends when the user restores what was removed")
-  func restoringEndsTheBatches() async throws {
-    let settings = Self.settings(asksFrom: 10)
+  private func deviceWithSixtyFiles() async throws -> (TellingStore, EngineDevice) {
     let store = TellingStore(MemoryStore())
-    let device = try EngineDevice(store: store, secret: .generate(), settings: settings)
+    let device = try EngineDevice(
+      store: store, secret: .generate(), settings: Self.settings(asksFrom: 10))
     try device.makeDirectory("Documents/a")
     for number in 0..<60 { try device.write("Documents/a/\(number)", [UInt8(number)]) }
     try await device.sync.sync()
+    return (store, device)
+  }
+
+  @Test("a bulk removal ends when the user restores what was removed")
+  func restoringEndsTheBatches() async throws {
+    let (store, device) = try await self.deviceWithSixtyFiles()
     for number in 0..<40 { try device.remove("Documents/a/\(number)") }
     await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(30)) }
     try await device.sync.confirmDeletions()
@@ -270,8 +270,8 @@ import Testing
     await device.end()
   }
 
-  /// The answer to a batch is lost, and the device finds the batch in the log. Its directories, which
-  /// are empty now, count for nothing, as if the answer had come.
+  /// The answer to a batch is lost, and the device finds the batch in the log. Its directories are
+  /// empty now, and count for nothing, as if the answer had come.
   @Test("directories that a lost answer left empty do not count as removals")
   func aLostAnswerLeavesNoRemovals() async throws {
     let settings = Self.settings(asksFrom: 3)

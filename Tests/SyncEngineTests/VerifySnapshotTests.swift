@@ -83,8 +83,8 @@ import Testing
   }
 
   /// A device put a segment while the store was set back: its head is there, behind a gap. With a
-  /// snapshot of that head no device would see the gap any more, and one that had put another segment
-  /// meanwhile would take what it sent for removed.
+  /// snapshot of that head no device would see the gap any more. A device that had put another
+  /// segment meanwhile would take its own items for removed.
   @Test("no snapshot is written into a store that was set back", arguments: [false, true])
   func gapAfterTheSnapshot(isLater: Bool) async throws {
     try await withRestorableStore { house in

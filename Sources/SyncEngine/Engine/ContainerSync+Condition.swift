@@ -26,10 +26,10 @@ extension ContainerSync {
     coordinator.tellContainer()
   }
 
-  /// Whether a round need not read the log before it sends something: this device did so a moment ago,
-  /// read or wrote the segment at its position since, and heard of nothing. Another device may have been
-  /// first all the same, or the store may have gone back: a put to the log finds that, since it needs
-  /// its place free and the segment before it there (`RemoteContainer.isInLog`).
+  /// Whether a round may send something without reading the log: this device looked at it a moment
+  /// ago, has read or put the segment at its position since, and heard of no news. Another device
+  /// may have been first all the same, or the store may have gone back. A put finds that: its place
+  /// has to be free and the segment before it there (`RemoteContainer.isInLog`).
   func isLogFresh(at position: LogPosition) -> Bool {
     hurrying == 0 && foreignHead == nil && !signals.wantsLook
       && monotonicNanoseconds() &- lookedAt <= StoreHealth.freshness
@@ -73,9 +73,9 @@ extension ContainerSync {
   /// To be called before anything in the store is put or removed. Within a cycle this costs
   /// nothing: the look at its beginning, or shortly before, was that check.
   ///
-  /// `lost`: a snapshot that the store has no more. Without it the log begins with a gap. Old log goes
-  /// only up to a snapshot, so the gap ends with the segment that the snapshot was of: all that come
-  /// after it have to be there. This confirms nothing, since the store is not sound yet.
+  /// `lost`: a snapshot that the store has lost. Without it the log begins with a gap. Old log goes
+  /// only up to a snapshot, so the gap ends with that snapshot's segment: all later segments have
+  /// to be there. This confirms nothing, since the store is not sound yet.
   func requireSoundStore(
     _ remote: RemoteContainer, withoutSnapshot lost: UInt64? = nil
   ) async throws(CycleFailure) {
@@ -99,8 +99,8 @@ extension ContainerSync {
     if lost == nil { health.confirm(position, at: started) }
   }
 
-  /// What else the list has is left to a cycle. A store that is asked for news does not tell of it again:
-  /// its list was seen.
+  /// Later segments in the list are left to a cycle. A store that is asked for news does not tell
+  /// of them again, since its list had them.
   private nonisolated func readHead(
     _ remote: RemoteContainer, _ position: LogPosition
   ) async throws(RemoteError) {

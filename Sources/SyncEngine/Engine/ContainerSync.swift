@@ -381,8 +381,8 @@ package actor ContainerSync {
     case failed(SyncFailure)
   }
 
-  /// Runs a cycle, or joins the one that runs. `freshly`: one that began after this call. `readsLog`: it
-  /// reads the log after this call, however short ago that was done.
+  /// Runs a cycle, or joins the one that runs. `freshly`: one that began after this call.
+  /// `readsLog`: it reads the log after this call, even if the last look was a moment ago.
   func runCycle(freshly: Bool, readsLog: Bool = true) async -> CycleResult {
     if readsLog { signals.wantLook() }
     if let running = cycle {
@@ -413,7 +413,7 @@ package actor ContainerSync {
       lastError = nil
       return result
     } catch {
-      // What was read of the log may not be in the catalog.
+      // Segments that were read may not be in the catalog.
       signals.wantLook()
       // Others wait for what it may not need for long.
       claims.release(claims.held)
@@ -505,7 +505,7 @@ package actor ContainerSync {
 
   func hearNews() {
     health.hearNews()
-    // Of a store that is asked for news, what this device put is news too.
+    // In a store that is asked for news, a segment of this device is news too.
     hasNews = monotonicNanoseconds() &- committedAt > Self.ownNews
     signals.look()
   }

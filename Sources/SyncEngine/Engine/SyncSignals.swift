@@ -30,13 +30,13 @@ package final class SyncSignals: Sendable {
     continuation.yield(.look)
   }
 
-  /// Has a cycle begin for something on this device that is not a change, such as an upload that ended.
+  /// Begins a cycle for an event on this device that is not a change, such as the end of an upload.
   func goOn() { continuation.yield(.look) }
 
   func wantLook() { isLogBehind.withLock { $0 = true } }
 
-  /// To be called before the log is read: what happens later is not in what is read. Gives whether
-  /// the look was wanted.
+  /// To be called before the log is read: the read misses later segments. Gives whether the look
+  /// was wanted.
   func beginLook() -> Bool {
     isLogBehind.withLock { isBehind in
       defer { isBehind = false }

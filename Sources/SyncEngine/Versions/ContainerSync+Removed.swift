@@ -46,17 +46,8 @@ extension ContainerSync {
     }
   }
 
-  /// All of them at once.
-  package nonisolated func removedItems() throws(RestoreFailure) -> [RemovedPlace] {
-    var result: [RemovedPlace] = []
-    for key in try removedKeys() {
-      if let place = try removedPlace(of: key.item) { result.append(place) }
-    }
-    return result
-  }
-
   private nonisolated static func unreadable(_ error: Errno) -> RestoreFailure {
-    .failed("what was removed cannot be read: \(error)")
+    .failed("the removed items cannot be read: \(error)")
   }
 
   /// Where it was: as far as what it was in is there, or was removed too.
