@@ -229,7 +229,11 @@ extension ContainerFileSystem {
       }
       let content = nodes.update(number) { state in
         state.openings += 1
-        let content = state.content ?? OpenContent(inode, catalog: catalog, store: store)
+        let content =
+          state.content
+          ?? OpenContent(
+            inode, catalog: catalog, store: store,
+            cachedUpTo: state.cached == nil ? 0 : state.cachedUpTo)
         state.content = content
         return content
       }
@@ -319,7 +323,10 @@ extension ContainerFileSystem {
     // Before the coordinator hears of it: it then reclaims only if nothing else has it open.
     let isLast = nodes.update(file.number) { state in
       state.openings -= 1
-      if state.openings == 0 { state.content = nil }
+      if state.openings == 0 {
+        state.cachedUpTo = file.content.cachedUpTo
+        state.content = nil
+      }
       return state.openings == 0
     }
     // While it counts as open: what is told of it knows who wrote under which claim.
@@ -385,13 +392,17 @@ extension ContainerFileSystem {
     return .done(file)
   }
 
-  /// `cached`: the range of a page that was written back.
+  /// `range` is nil where the kernel gave no bytes. `isFromCache`: it wrote a page back.
   package func noteWritten(
-    _ handle: UInt64, to file: OpenFile, cached: Range<UInt64>? = nil
+    _ handle: UInt64, to file: OpenFile, at range: Range<UInt64>? = nil, isFromCache: Bool = false
   ) throws(Errno) {
     FaultPoint.reach("write.done")
     let content = try handles.get(handle).content
-    if let cached { try content.clearTail(of: file, in: cached) } else { content.noteTail(nil) }
+    if let range, isFromCache {
+      try content.clearTail(of: file, in: range)
+    } else {
+      content.noteProgramWrite(range)
+    }
     try content.noteChange(of: file, at: now())
   }
 

@@ -8,13 +8,11 @@ package import SystemPackage
 /// where the kernel asks the daemon:
 ///
 /// - Before a write, an allocation or a copy that leaves a gap after the end, the kernel is made to
-/// drop
-///   its last page (`lastPage`). It writes back what is within the old length.
+///   drop its last page (`lastPage`). It writes back what is within the old length.
 /// - During a change of length the kernel writes nothing back until it has its answer; then it
-/// writes the
-///   page back and drops it, before the call returns. `OpenContent` keeps the gap meanwhile and
-/// zeroes it
-///   after that write. A read of the page, or a write by a program, ends this: both come after it.
+///   writes the page back and drops it, before the call returns. `OpenContent` keeps the gap
+///   meanwhile and zeroes it after that write. A read of the page, or a write by a program, ends
+///   this: both come after it.
 enum MappedTail {
   static let pageSize: UInt64 = 4096
 
@@ -24,6 +22,14 @@ enum MappedTail {
     let rest = size % pageSize
     guard rest != 0, end > size else { return nil }
     return size..<min(end, size - rest + pageSize)
+  }
+
+  /// The pages that lie in a range as a whole; nil if none does.
+  static func wholePages(in range: Range<UInt64>) -> Range<UInt64>? {
+    let (raised, overflow) = range.lowerBound.addingReportingOverflow(pageSize - 1)
+    let start = raised - raised % pageSize
+    let end = range.upperBound - range.upperBound % pageSize
+    return overflow || start >= end ? nil : start..<end
   }
 
   static func page(of gap: Range<UInt64>) -> Range<UInt64> {
@@ -39,13 +45,16 @@ extension ContainerFileSystem {
     of handle: UInt64, beforeWritingAt offset: UInt64
   ) throws(Errno) -> Range<UInt64>? {
     let open = try handles.get(handle)
-    guard open.canWrite, open.service != .kernel, open.content.wasAskedFor(0..<1) else {
-      return nil
-    }
+    guard open.canWrite, open.service != .kernel, open.content.cachedUpTo > 0 else { return nil }
     guard let gap = MappedTail.gap(from: try inode(open.number).size, to: offset) else {
       return nil
     }
     let page = MappedTail.page(of: gap)
-    return open.content.wasAskedFor(page) ? page : nil
+    return open.content.takePage(page) ? page : nil
+  }
+
+  /// The kernel did not drop what `lastPage` gave.
+  package func lastPageStays(_ page: Range<UInt64>, of handle: UInt64) {
+    try? handles.get(handle).content.noteCached(upTo: page.upperBound)
   }
 }

@@ -11,6 +11,8 @@ struct NodeState {
   var content: OpenContent?
   /// The content of which the kernel may have pages.
   var cached: CachedContent?
+  /// Up to where the kernel may have pages of it, from earlier opens.
+  var cachedUpTo: UInt64 = 0
 
   var isEmpty: Bool {
     lookups == 0 && openings == 0 && content == nil && cached == nil

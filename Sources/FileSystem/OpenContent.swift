@@ -58,9 +58,9 @@ final class OpenContent: Sendable {
     var kernel = KernelUse()
     /// What the row was last told that the file takes on the disk; nil before.
     var blocks: UInt64?
-    /// The gap of a change of length, and how far the kernel has asked for bytes: see `MappedTail`.
+    /// The gap of a change of length, and up to where the kernel may have pages: see `MappedTail`.
     var tail: Range<UInt64>?
-    var askedUpTo: UInt64 = 0
+    var cachedUpTo: UInt64
   }
 
   let number: InodeNumber
@@ -70,14 +70,17 @@ final class OpenContent: Sendable {
   /// When the bytes were last used, by `monotonicNanoseconds`.
   private let used = Atomic<UInt64>(0)
 
-  init(_ inode: Inode, catalog: ContainerCatalog, store: ContentFiles) {
+  /// `cachedUpTo`: up to where the kernel may have pages from earlier opens.
+  init(
+    _ inode: Inode, catalog: ContainerCatalog, store: ContentFiles, cachedUpTo: UInt64 = 0
+  ) {
     number = inode.number
     self.catalog = catalog
     self.store = store
     state = Lock(
       State(
         key: ContentKey(item: inode.item, generation: inode.generation),
-        isLocal: inode.content == .local, size: inode.size))
+        isLocal: inode.content == .local, size: inode.size, cachedUpTo: cachedUpTo))
   }
 
   deinit { store.descriptors.forget(ObjectIdentifier(self)) }
@@ -87,7 +90,7 @@ final class OpenContent: Sendable {
   /// What holds `range`; with a placeholder, the partial file when all of it is there.
   func bytes(for range: Range<UInt64>) throws(Errno) -> Bytes {
     try state.withLock { (state) throws(Errno) in
-      state.askedUpTo = max(state.askedUpTo, range.upperBound)
+      state.cachedUpTo = max(state.cachedUpTo, range.upperBound)
       if let tail = state.tail, MappedTail.page(of: tail).overlaps(range) { state.tail = nil }
       if !state.isLocal {
         if let partial = store.existingPartial(state.key), partial.isPresent(range) {
@@ -196,13 +199,34 @@ final class OpenContent: Sendable {
     state.isMarked = true
   }
 
-  /// Whether the kernel may have this page in its cache, as far as it got it from here.
-  func wasAskedFor(_ page: Range<UInt64>) -> Bool {
-    state.withLock { $0.askedUpTo > page.lowerBound }
+  /// Up to where the kernel may have pages. An open that keeps the kernel's cache keeps this too.
+  var cachedUpTo: UInt64 { state.withLock { $0.cachedUpTo } }
+
+  /// Whether the kernel may have this page, which is the last one. The caller then has the kernel
+  /// drop it: from here on only later reads count.
+  func takePage(_ page: Range<UInt64>) -> Bool {
+    state.withLock { state in
+      guard state.cachedUpTo > page.lowerBound else { return false }
+      state.cachedUpTo = page.lowerBound
+      return true
+    }
   }
 
-  /// The length changes: the gap has to read as zeros. Nil after a write of a program.
+  /// The length changes: the gap has to read as zeros.
   func noteTail(_ tail: Range<UInt64>?) { state.withLock { $0.tail = tail } }
+
+  /// A program wrote. The kernel keeps the whole pages among what it wrote.
+  func noteProgramWrite(_ range: Range<UInt64>?) {
+    state.withLock { state in
+      state.tail = nil
+      guard let range, let pages = MappedTail.wholePages(in: range) else { return }
+      state.cachedUpTo = max(state.cachedUpTo, pages.upperBound)
+    }
+  }
+
+  func noteCached(upTo end: UInt64) {
+    state.withLock { $0.cachedUpTo = max($0.cachedUpTo, end) }
+  }
 
   /// After a page was written back over `range`: takes out of the file what a mapping had stored
   /// past the former end of it.

@@ -142,16 +142,17 @@ extension RequestHandler {
     reply: consuming FuseReply<WriteAnswer>
   ) {
     let caller = Caller(reply.caller)
-    let range = offset..<(offset &+ UInt64(data.count))
-    let cached = isFromCache && range.upperBound > range.lowerBound ? range : nil
+    let range = Self.range(offset, data.count)
     var written: Int?
     var needsRoom = false
     do throws(Errno) {
-      if !isFromCache { try dropLastPage(node, handle, beforeWritingAt: offset) }
+      if !isFromCache {
+        try dropLastPage(node, handle, beforeWritingAt: offset, mayBeHeld: true)
+      }
       switch try fileSystem.prepareWrite(handle, caller: caller) {
       case .done(let file):
         written = try data.copy(to: file.descriptor, at: offset)
-        try fileSystem.noteWritten(handle, to: file, cached: cached)
+        try fileSystem.noteWritten(handle, to: file, at: range, isFromCache: isFromCache)
       case .wait:
         break
       }
@@ -171,14 +172,26 @@ extension RequestHandler {
     writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
   }
 
-  /// Before a change that leaves a gap after the file's end: see `MappedTail`. A page that the
-  /// kernel has but holds until the answer was not filled, so no mapping changed it: then this
-  /// gives up.
+  /// Nil for an empty range, and for one that no file can have.
+  private static func range(_ offset: UInt64, _ count: Int) -> Range<UInt64>? {
+    let (end, overflow) = offset.addingReportingOverflow(UInt64(count))
+    return overflow || end == offset ? nil : offset..<end
+  }
+
+  /// Before a change that leaves a gap after the file's end: see `MappedTail`.
+  ///
+  /// During a write within the last page the kernel holds that page until it has the answer, unless
+  /// it has the page's content. A page without content has nothing of a mapping, so the write goes
+  /// on after a second. In all other cases the kernel can drop the page. A page that it keeps is an
+  /// error: it would show a program bytes that are not in the file.
   private func dropLastPage(
-    _ node: UInt64, _ handle: UInt64, beforeWritingAt offset: UInt64
+    _ node: UInt64, _ handle: UInt64, beforeWritingAt offset: UInt64, mayBeHeld: Bool = false
   ) throws(Errno) {
     guard let page = try fileSystem.lastPage(of: handle, beforeWritingAt: offset) else { return }
-    drop(page, of: node)
+    let isHeld = mayBeHeld && offset < page.upperBound
+    guard !drop(page, of: node, within: isHeld ? 1000 : 10_000), !isHeld else { return }
+    fileSystem.lastPageStays(page, of: handle)
+    throw .ioError
   }
 
   /// A write to a placeholder: its content comes first.
@@ -194,7 +207,7 @@ extension RequestHandler {
           return .wait(wait)
         case .done(let file):
           try file.write(bytes, at: offset)
-          try fileSystem.noteWritten(handle, to: file)
+          try fileSystem.noteWritten(handle, to: file, at: Self.range(offset, bytes.count))
           return .done(bytes.count)
         }
       }, on: fileSystem, with: { reply, count in reply.written(count) })

@@ -46,11 +46,11 @@ final class RequestHandler: Sendable {
   /// for long, since the kernel may hold a lock for the request that it needs for hearing.
   func settle() { notifier.withLock { $0 }?.flush(milliseconds: 1000) }
 
-  /// Has the kernel drop pages, and waits for it for a moment.
-  func drop(_ pages: Range<UInt64>, of node: UInt64) {
-    guard let notifier = notifier.withLock({ $0 }) else { return }
+  /// Has the kernel drop pages. Gives false when it has not after the time; it will later.
+  func drop(_ pages: Range<UInt64>, of node: UInt64, within milliseconds: Int) -> Bool {
+    guard let notifier = notifier.withLock({ $0 }) else { return true }
     notifier.send([.pages(node, pages)])
-    notifier.flush(milliseconds: 50)
+    return notifier.flush(milliseconds: milliseconds)
   }
 }
 

@@ -132,22 +132,35 @@ struct PassthroughTests {
         'copy': lambda f: os.copy_file_range(source, f, 10, 0, 6000),
         'copy within': lambda f: os.copy_file_range(source, f, 10, 0, 400),
       }
-      for name, call in grow.items():
-        for stored in (False, True):
-          f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644); os.write(f, b'a' * 100)
-          m = libc.mmap(None, 4096, 3, 1, f, 0); assert m != 2**64 - 1
-          ctypes.memmove(m, b'b', 1); ctypes.memmove(m + 200, b'XYZ', 3)
-          if stored: libc.msync(ctypes.c_void_p(m), 4096, 4)
-          call(f)
-          size = os.fstat(f).st_size; assert size >= 300, (name, size)
-          assert os.pread(f, 10, 198) == bytes(10), (name, stored, 'read')
-          assert ctypes.string_at(m + 198, 10) == bytes(10), (name, stored, 'mapping')
-          # What is stored there from now on is content.
-          ctypes.memmove(m + 220, b'now', 3); libc.msync(ctypes.c_void_p(m), 4096, 4)
-          libc.munmap(ctypes.c_void_p(m), 4096); os.close(f)
-          text = open('f', 'rb').read()
-          assert text[:100] == b'b' + b'a' * 99 and text[100:220] == bytes(120), (name, stored, text[:230])
-          assert text[220:223] == b'now' and text[223:300] == bytes(77), (name, stored)
+      def new():
+        f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644); os.write(f, b'a' * 100)
+        return f
+      def kept():
+        # The kernel has the page from an earlier open.
+        os.close(new()); open('f', 'rb').read(); open('f', 'rb').read()
+        return os.open('f', os.O_RDWR)
+      def cut():
+        # The kernel has the page since a program wrote all of it.
+        f = new(); os.pwrite(f, b'a' * 4096, 0); os.ftruncate(f, 100)
+        return f
+      for name, call, stored, make in [
+          (name, call, stored, make) for name, call in grow.items()
+          for stored in (False, True) for make in (new, kept, cut)]:
+        f = make()
+        m = libc.mmap(None, 4096, 3, 1, f, 0); assert m != 2**64 - 1
+        ctypes.memmove(m, b'b', 1); ctypes.memmove(m + 200, b'XYZ', 3)
+        if stored: libc.msync(ctypes.c_void_p(m), 4096, 4)
+        call(f)
+        size = os.fstat(f).st_size; assert size >= 300, (name, size)
+        assert os.pread(f, 10, 198) == bytes(10), (name, make.__name__, stored, 'read')
+        assert ctypes.string_at(m + 198, 10) == bytes(10), (name, make.__name__, stored, 'mapping')
+        # What is stored there from now on is content.
+        ctypes.memmove(m + 220, b'now', 3); libc.msync(ctypes.c_void_p(m), 4096, 4)
+        libc.munmap(ctypes.c_void_p(m), 4096); os.close(f)
+        text = open('f', 'rb').read()
+        way = name, make.__name__, stored, text[:230]
+        assert text[:100] == b'b' + b'a' * 99 and text[100:220] == bytes(120), way
+        assert text[220:223] == b'now' and text[223:300] == bytes(77), way
       """, in: mounted)
     try mounted.mount.unmount()
   }
