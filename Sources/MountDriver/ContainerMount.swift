@@ -43,6 +43,9 @@ package final class ContainerMount: Sendable {
 
   package var path: String { mountpoint.path }
 
+  /// As in the mount table.
+  private var source: String { fileSystem.coordinator.container.description }
+
   /// Mounts and begins to serve; when it returns the mount is usable.
   package func start() throws(MountError) {
     try mountpoint.prepare()
@@ -53,7 +56,7 @@ package final class ContainerMount: Sendable {
     do {
       made = try FuseSession(
         handler: handler, mountpoint: path,
-        options: options.libraryOptions(source: fileSystem.coordinator.container.description),
+        options: options.libraryOptions(source: source),
         wishes: FuseWishes(
           passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
         // One serves best, since waking another thread costs more than it gains; the others are for
@@ -89,8 +92,8 @@ package final class ContainerMount: Sendable {
   /// committed. Throws `.busy` while a program uses the mount, which then stays as it is.
   ///
   /// Another mount namespace may have a copy of the mount, which keeps it in use although no path
-  /// here leads to it. With `patience`, in milliseconds, that copy loses its connection after the
-  /// time.
+  /// here leads to it. Then this throws `.copied`. With `patience`, in milliseconds, that copy
+  /// loses its connection after the time instead.
   package func unmount(patience: Int? = nil) throws(MountError) {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {
@@ -109,11 +112,25 @@ package final class ContainerMount: Sendable {
       default: throw MountError.failed(path, detail: error.description)
       }
     }
-    if let patience, !session.waitUntilEnded(milliseconds: patience) {
+    guard let patience else { return try waitForCopies(session) }
+    if !session.waitUntilEnded(milliseconds: patience) {
       logger("\(path) was copied into another mount namespace; its connection is ended there too")
       session.abort()
     }
     session.waitUntilEnded()
+  }
+
+  /// Without a copy the session ends as soon as all files are closed and committed.
+  private func waitForCopies(_ session: FuseSession) throws(MountError) {
+    for _ in 0..<30 {
+      if session.waitUntilEnded(milliseconds: 2000) { return }
+      if let device,
+        let process = MountTable.processWithCopy(of: device, named: source)
+      {
+        throw .copied(path, process: Processes.name(of: process))
+      }
+    }
+    throw .copied(path, process: "a process that this daemon cannot see")
   }
 
   /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the mount
@@ -163,10 +180,28 @@ package final class ContainerMount: Sendable {
   /// As in the mount table; nil before it is mounted.
   package var device: String? { connection?.mount.device }
 
-  /// Whether a path leads to it. Asks the mount itself nothing.
-  package var isInMountTable: Bool {
-    guard let device, let table = try? MountTable.read() else { return true }
-    return table.contains { $0.device == device && $0.type == MountedFileSystem.ubiquityType }
+  package enum Place: Hashable, Sendable {
+    case mounted
+    /// Only other mount points have a mount of this device: bind mounts of it, or another mount
+    /// that was given the same number. The kernel gives a number again once its mount is gone.
+    case elsewhere
+    case gone
+  }
+
+  /// Where the mount table has it. Asks the mount itself nothing.
+  package var place: Place {
+    guard let device, let table = try? MountTable.read() else { return .mounted }
+    return Self.place(of: device, at: path, in: table)
+  }
+
+  package static func place(
+    of device: String, at path: String, in table: [MountedFileSystem]
+  ) -> Place {
+    let mounts = table.filter {
+      $0.device == device && $0.type == MountedFileSystem.ubiquityType
+    }
+    if mounts.isEmpty { return .gone }
+    return mounts.contains { $0.mountpoint == Array(path.utf8) } ? .mounted : .elsewhere
   }
 
   package var isMounted: Bool { session.withLock { $0 }.map { !$0.hasEnded } ?? false }

@@ -9,6 +9,8 @@ package enum MountError: Error, Hashable, Sendable, CustomStringConvertible {
   case notPermitted(String, detail: String)
   /// Something uses the mount.
   case busy(String)
+  /// It is unmounted, and another mount namespace has a copy of it, in which this process runs.
+  case copied(String, process: String)
   /// Something else was mounted over it.
   case covered(String)
   case notMounted(String)
@@ -38,6 +40,11 @@ package enum MountError: Error, Hashable, Sendable, CustomStringConvertible {
       return """
         \(path) is busy; close the programs that use it ('fuser -vm \(path)' lists them) and try \
         again
+        """
+    case .copied(let path, let process):
+      return """
+        \(path) is unmounted, but another mount namespace has a copy of it, in which \(process) \
+        runs; the container stays mounted until that process ends
         """
     case .covered(let path):
       return "something else is mounted over \(path); unmount that first"

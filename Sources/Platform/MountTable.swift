@@ -20,7 +20,11 @@ package struct MountedFileSystem: Hashable, Sendable {
 package enum MountTable {
   /// Everything mounted, in the order in which it was; a later one hides an earlier one.
   package static func read() throws(Errno) -> [MountedFileSystem] {
-    let file = try OpenFile.open("/proc/self/mountinfo", flags: O_RDONLY)
+    try read(from: "/proc/self/mountinfo")
+  }
+
+  static func read(from path: String) throws(Errno) -> [MountedFileSystem] {
+    let file = try OpenFile.open(path, flags: O_RDONLY)
     var bytes: [UInt8] = []
     while true {
       let piece = try file.read(count: 1 << 16, at: UInt64(bytes.count))

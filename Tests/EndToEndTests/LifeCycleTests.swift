@@ -163,6 +163,31 @@ extension EndToEnd {
       }
     }
 
+    @Test(
+      "unmounting a mount that another mount namespace copied fails and names a process there",
+      .enabled(if: TestAccount.isRoot))
+    func unmountWithCopiedMount() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo text > "$A/file"
+          unshare -m --propagation private sh -c 'touch copied; exec sleep 1000' & copy=$!
+          trap 'kill $copy' EXIT
+          until_true 20 test -e copied
+          as_a() { timeout 50 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs "$@"; }
+          refused "namespace.*process $copy" as_a unmount "$A_MOUNT"
+          not mountpoint -q "$A_MOUNT"
+          # Nothing waits for the copy.
+          as_a status > /dev/null
+          exits 5 on a mount "$CONTAINER" "$A_MOUNT"
+          trap - EXIT; kill $copy; wait $copy || true
+          until_true 30 on a mount "$CONTAINER" "$A_MOUNT"
+          same "$(cat "$A/file")" text
+          """)
+      }
+    }
+
     @Test func onlyOneDaemonServesAStateDirectory() async throws {
       try await withAccount { account in
         try await account.device("a")
