@@ -245,14 +245,8 @@ package final class ContainerSession: Sendable {
   /// Notices that the kernel has unmounted it: the mount's end follows a moment later. Gives up
   /// after the time, for after `umount -l` it ends when the last program has closed its files.
   package func noticeUnmounting(milliseconds: Int = 10_000) {
-    guard let mount = mounted else { return }
-    let limit: Int
-    switch mount.place {
-    case .mounted: return
-    case .elsewhere: limit = min(milliseconds, 5000)
-    case .gone: limit = milliseconds
-    }
-    if mount.waitUntilUnmounted(milliseconds: limit) { ended(mount) }
+    guard let mount = mounted, !mount.isInUse else { return }
+    if mount.waitUntilUnmounted(milliseconds: milliseconds) { ended(mount) }
   }
 
   private func ended(_ mount: ContainerMount) {
@@ -279,10 +273,10 @@ package final class ContainerSession: Sendable {
     guard let mount = mounted else { return }
     do throws(MountError) {
       do throws(MountError) {
-        try mount.unmount(patience: 10_000)
+        try mount.unmount(patience: 10_000, isForced: true)
       } catch .busy {
         waitForWriters(until: deadline)
-        try mount.unmount(patience: 10_000)
+        try mount.unmount(patience: 10_000, isForced: true)
       }
     } catch {
       logger.warning("\(error); taken away all the same")

@@ -79,7 +79,7 @@ extension ControlError {
       let status: ExitStatus =
         switch error {
         case .missing, .notMounted: .notFound
-        case .notEmpty, .alreadyMounted, .busy, .copied, .covered: .busy
+        case .notEmpty, .alreadyMounted, .busy, .copied, .bound, .covered: .busy
         case .notPermitted: .notPermitted
         case .notDirectory, .noDevice, .failed: .failed
         }

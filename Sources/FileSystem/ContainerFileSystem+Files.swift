@@ -355,12 +355,13 @@ extension ContainerFileSystem {
 
   /// Where the bytes of a read are.
   package func read(
-    _ handle: UInt64, offset: UInt64, count: Int, caller: Caller = Caller(user: 0, group: 0)
+    _ handle: UInt64, offset: UInt64, count: Int, caller: Caller = Caller(user: 0, group: 0),
+    isForPages: Bool = true
   ) throws(Errno) -> Step<FileRange> {
     let open = try handles.get(handle)
     let range = offset..<(offset &+ UInt64(max(0, count)))
     guard range.upperBound >= offset else { throw Errno.invalidArgument }
-    switch try open.content.bytes(for: range) {
+    switch try open.content.bytes(for: range, isForPages: isForPages) {
     case .file(let file):
       if let partial = open.content.partial(),
         let ahead = open.readAhead(after: range, size: partial.size, isMissing: false)
@@ -427,7 +428,7 @@ extension ContainerFileSystem {
     caller: Caller
   ) throws(Errno) -> Step<Int> {
     let input: FileRange
-    switch try read(source, offset: offset, count: count, caller: caller) {
+    switch try read(source, offset: offset, count: count, caller: caller, isForPages: false) {
     case .wait(let wait): return .wait(wait)
     case .done(let range): input = range
     }
@@ -469,7 +470,7 @@ extension ContainerFileSystem {
     guard offset < inode.size else { throw Errno.noSuchAddressOrDevice }
     guard try open.content.isLocal() else { return kind == .data ? offset : inode.size }
     let found: UInt64?
-    switch try open.content.bytes(for: offset..<offset) {
+    switch try open.content.bytes(for: offset..<offset, isForPages: false) {
     case .file(let file):
       found = kind == .data ? try file.nextData(from: offset) : try file.nextHole(from: offset)
     case .nothing, .missing:

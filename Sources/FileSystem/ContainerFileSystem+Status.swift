@@ -95,7 +95,7 @@ extension ContainerFileSystem {
       guard let file = try handle.content.writer() else { return .wait(try whole(number)) }
       let old = try file.length()
       try file.truncate(to: size)
-      handle.content.noteTail(MappedTail.gap(from: old, to: size))
+      handle.content.noteResize(to: size, tail: MappedTail.gap(from: old, to: size))
       try handle.content.noteChange(of: file, at: now())
     }
     try dropPrivileges(number, caller: caller)

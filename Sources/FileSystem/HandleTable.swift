@@ -24,6 +24,8 @@ final class HandleTable: Sendable {
     return file
   }
 
+  var isEmpty: Bool { shards.allSatisfy { $0.withLock { $0.isEmpty } } }
+
   func remove(_ handle: UInt64) -> OpenFileHandle? {
     shard(handle).withLock { $0.removeValue(forKey: handle) }
   }

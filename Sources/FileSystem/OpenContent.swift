@@ -88,10 +88,13 @@ final class OpenContent: Sendable {
   // MARK: Reading
 
   /// What holds `range`; with a placeholder, the partial file when all of it is there.
-  func bytes(for range: Range<UInt64>) throws(Errno) -> Bytes {
+  /// `isForPages`: the kernel keeps what it gets in its cache.
+  func bytes(for range: Range<UInt64>, isForPages: Bool) throws(Errno) -> Bytes {
     try state.withLock { (state) throws(Errno) in
-      state.cachedUpTo = max(state.cachedUpTo, range.upperBound)
-      if let tail = state.tail, MappedTail.page(of: tail).overlaps(range) { state.tail = nil }
+      if isForPages {
+        state.cachedUpTo = max(state.cachedUpTo, range.upperBound)
+        if let tail = state.tail, MappedTail.page(of: tail).overlaps(range) { state.tail = nil }
+      }
       if !state.isLocal {
         if let partial = store.existingPartial(state.key), partial.isPresent(range) {
           do throws(Errno) {
@@ -202,30 +205,31 @@ final class OpenContent: Sendable {
   /// Up to where the kernel may have pages. An open that keeps the kernel's cache keeps this too.
   var cachedUpTo: UInt64 { state.withLock { $0.cachedUpTo } }
 
-  /// Whether the kernel may have this page, which is the last one. The caller then has the kernel
-  /// drop it: from here on only later reads count.
-  func takePage(_ page: Range<UInt64>) -> Bool {
+  /// The file grew past a page that the kernel is made to drop: from here on only later reads of it
+  /// count.
+  func noteGrowth(_ growth: Growth) {
     state.withLock { state in
-      guard state.cachedUpTo > page.lowerBound else { return false }
-      state.cachedUpTo = page.lowerBound
-      return true
+      state.tail = growth.gap
+      state.cachedUpTo = min(state.cachedUpTo, growth.page.lowerBound)
     }
   }
 
-  /// The length changes: the gap has to read as zeros.
-  func noteTail(_ tail: Range<UInt64>?) { state.withLock { $0.tail = tail } }
+  /// The length changes: the gap has to read as zeros. The kernel drops the pages after it.
+  func noteResize(to size: UInt64, tail: Range<UInt64>?) {
+    state.withLock { state in
+      state.tail = tail
+      state.cachedUpTo = min(state.cachedUpTo, MappedTail.pages(upTo: size))
+    }
+  }
 
-  /// A program wrote. The kernel keeps the whole pages among what it wrote.
+  /// A program wrote; nil: the kernel has none of the bytes. It keeps the whole pages among them.
   func noteProgramWrite(_ range: Range<UInt64>?) {
     state.withLock { state in
-      state.tail = nil
-      guard let range, let pages = MappedTail.wholePages(in: range) else { return }
+      guard let range else { return state.tail = nil }
+      if let tail = state.tail, MappedTail.page(of: tail).overlaps(range) { state.tail = nil }
+      guard let pages = MappedTail.wholePages(in: range) else { return }
       state.cachedUpTo = max(state.cachedUpTo, pages.upperBound)
     }
-  }
-
-  func noteCached(upTo end: UInt64) {
-    state.withLock { $0.cachedUpTo = max($0.cachedUpTo, end) }
   }
 
   /// After a page was written back over `range`: takes out of the file what a mapping had stored
@@ -262,6 +266,8 @@ final class OpenContent: Sendable {
       if !state.isLocal { _ = try becameLocal(&state) }
       try beginChange(&state)
       state.writes += 1
+      // The kernel drops all pages.
+      (state.tail, state.cachedUpTo) = (nil, 0)
       if state.isLocal {
         let file = try existingWriter(&state)
         try file?.truncate(to: 0)

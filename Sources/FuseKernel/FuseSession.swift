@@ -27,6 +27,9 @@ package final class FuseSession: @unchecked Sendable {
   private let ended = Gate()
   private let loop = Lock<FuseDeviceLoop?>(nil)
   private let isAborted = Atomic<Bool>(false)
+  private let isUnmounted = Atomic<Bool>(false)
+  /// Of the device, while the session has it.
+  private let descriptor = Lock<Int32?>(nil)
   /// Set by `mount`; nil where the mount table did not tell it.
   package private(set) var connection: AbortableConnection?
   package var device: String? { connection?.mount.device }
@@ -94,6 +97,7 @@ package final class FuseSession: @unchecked Sendable {
     connection = mountHere().map { AbortableConnection(device: $0.device, mountpoint: mountpoint) }
     let files = FuseBackingFiles(device: fuse_session_fd(session))
     backing.withLock { $0 = files }
+    descriptor.withLock { $0 = fuse_session_fd(session) }
   }
 
   /// What is mounted at the mount point, if it is of ours. Asks the mount itself nothing.
@@ -137,7 +141,9 @@ package final class FuseSession: @unchecked Sendable {
     // Closing the device would free what a notification waits for in the kernel, if that were not in
     // a write to the same device, which keeps it open.
     let mustAbort = !notifier.stop(milliseconds: 1000)
-    if mustAbort { connection?.abort() }
+    // A mount whose path leads to something else by now: libfuse would unmount that.
+    if mustAbort || isUnmounted.load(ordering: .sequentiallyConsistent) { connection?.abort() }
+    descriptor.withLock { $0 = nil }
     fuse_session_unmount(session)
     // libfuse takes an aborted connection for one that was unmounted.
     if mustAbort, let device, mountHere()?.device == device {
@@ -173,9 +179,21 @@ package final class FuseSession: @unchecked Sendable {
     }
   }
 
+  /// Whether the kernel has ended the connection: nothing has the mount any more, and the session
+  /// ends in a moment. Tells more than the mount table: the kernel gives the number of a mount that
+  /// is gone to the next one.
+  package var hasLostConnection: Bool {
+    descriptor.withLock { descriptor in
+      guard let descriptor else { return true }
+      var entry = pollfd(fd: descriptor, events: 0, revents: 0)
+      return poll(&entry, 1, 0) > 0 && Int32(entry.revents) & Int32(POLLERR) != 0
+    }
+  }
+
   /// Ends the session whatever uses the mount; it is detached from the tree and its users get
-  /// ENOTCONN.
-  package func abort() {
+  /// ENOTCONN. `isUnmounted`: its path does not lead to it any more.
+  package func abort(isUnmounted: Bool = false) {
+    if isUnmounted { self.isUnmounted.store(true, ordering: .sequentiallyConsistent) }
     // A notification in the kernel may wait for a lock that a program holds until its request is
     // answered. So requests are served until no notification is left, and only then no more.
     context.lot.beginDraining()

@@ -2,6 +2,7 @@ package import Catalog
 internal import Coordination
 package import FileSystem
 internal import FuseKernel
+internal import Glibc
 internal import Model
 package import Platform
 internal import SystemPackage
@@ -92,13 +93,15 @@ package final class ContainerMount: Sendable {
   /// committed. Throws `.busy` while a program uses the mount, which then stays as it is.
   ///
   /// Another mount namespace may have a copy of the mount, which keeps it in use although no path
-  /// here leads to it. Then this throws `.copied`. With `patience`, in milliseconds, that copy
-  /// loses its connection after the time instead.
-  package func unmount(patience: Int? = nil) throws(MountError) {
+  /// here leads to it. That copy loses its connection after `patience`, in milliseconds. Without
+  /// `isForced` this throws `.copied` or `.bound` before anything is done: if there is a copy and
+  /// files of the mount are open, or if there is a bind mount of it.
+  package func unmount(patience: Int = 5000, isForced: Bool = false) throws(MountError) {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {
       throw MountError.covered(path)
     }
+    if !isForced { try checkCopies(session) }
     echo.pause()
     do {
       try mountpoint.unmount()
@@ -112,25 +115,32 @@ package final class ContainerMount: Sendable {
       default: throw MountError.failed(path, detail: error.description)
       }
     }
-    guard let patience else { return try waitForCopies(session) }
-    if !session.waitUntilEnded(milliseconds: patience) {
+    if !session.waitUntilEnded(milliseconds: patience), !session.hasLostConnection {
       logger("\(path) was copied into another mount namespace; its connection is ended there too")
-      session.abort()
+      session.abort(isUnmounted: true)
     }
     session.waitUntilEnded()
   }
 
-  /// Without a copy the session ends as soon as all files are closed and committed.
-  private func waitForCopies(_ session: FuseSession) throws(MountError) {
-    for _ in 0..<30 {
-      if session.waitUntilEnded(milliseconds: 2000) { return }
-      if let device,
-        let process = MountTable.processWithCopy(of: device, named: source)
-      {
-        throw .copied(path, process: Processes.name(of: process))
-      }
+  private func checkCopies(_ session: FuseSession) throws(MountError) {
+    // Without it the device number may be another mount's by now.
+    guard !session.hasLostConnection, let device, let table = try? MountTable.read() else { return }
+    let other = table.first {
+      $0.device == device && $0.type == MountedFileSystem.ubiquityType
+        && $0.mountpoint != Array(path.utf8)
     }
-    throw .copied(path, process: "a process that this daemon cannot see")
+    if let other {
+      throw .bound(path, other: String(decoding: other.mountpoint, as: UTF8.self))
+    }
+    guard fileSystem.hasOpenFiles,
+      let process = MountTable.processWithCopy(of: device, named: source)
+    else { return }
+    // The kernel tells of a close a moment after it.
+    for _ in 0..<20 {
+      usleep(50_000)
+      if !fileSystem.hasOpenFiles { return }
+    }
+    throw .copied(path, process: Processes.name(of: process))
   }
 
   /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the mount
@@ -180,28 +190,11 @@ package final class ContainerMount: Sendable {
   /// As in the mount table; nil before it is mounted.
   package var device: String? { connection?.mount.device }
 
-  package enum Place: Hashable, Sendable {
-    case mounted
-    /// Only other mount points have a mount of this device: bind mounts of it, or another mount
-    /// that was given the same number. The kernel gives a number again once its mount is gone.
-    case elsewhere
-    case gone
-  }
-
-  /// Where the mount table has it. Asks the mount itself nothing.
-  package var place: Place {
-    guard let device, let table = try? MountTable.read() else { return .mounted }
-    return Self.place(of: device, at: path, in: table)
-  }
-
-  package static func place(
-    of device: String, at path: String, in table: [MountedFileSystem]
-  ) -> Place {
-    let mounts = table.filter {
-      $0.device == device && $0.type == MountedFileSystem.ubiquityType
-    }
-    if mounts.isEmpty { return .gone }
-    return mounts.contains { $0.mountpoint == Array(path.utf8) } ? .mounted : .elsewhere
+  /// Whether the kernel still has the mount for somebody, as far as it can be told at once.
+  package var isInUse: Bool {
+    guard let session = session.withLock({ $0 }), !session.hasLostConnection else { return false }
+    guard let device, let table = try? MountTable.read() else { return true }
+    return table.contains { $0.device == device && $0.type == MountedFileSystem.ubiquityType }
   }
 
   package var isMounted: Bool { session.withLock { $0 }.map { !$0.hasEnded } ?? false }

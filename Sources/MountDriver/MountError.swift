@@ -9,8 +9,10 @@ package enum MountError: Error, Hashable, Sendable, CustomStringConvertible {
   case notPermitted(String, detail: String)
   /// Something uses the mount.
   case busy(String)
-  /// It is unmounted, and another mount namespace has a copy of it, in which this process runs.
+  /// Files of it are open, and this process runs in another mount namespace with a copy of it.
   case copied(String, process: String)
+  /// A bind mount of it is at `other`.
+  case bound(String, other: String)
   /// Something else was mounted over it.
   case covered(String)
   case notMounted(String)
@@ -43,9 +45,11 @@ package enum MountError: Error, Hashable, Sendable, CustomStringConvertible {
         """
     case .copied(let path, let process):
       return """
-        \(path) is unmounted, but another mount namespace has a copy of it, in which \(process) \
-        runs; the container stays mounted until that process ends
+        \(path) is busy: another mount namespace has a copy of it, in which \(process) runs, and \
+        files of it are open; close them or end that process, and try again
         """
+    case .bound(let path, let other):
+      return "\(path) is also mounted at \(other); unmount that first"
     case .covered(let path):
       return "something else is mounted over \(path); unmount that first"
     case .notMounted(let path):

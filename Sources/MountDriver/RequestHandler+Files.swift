@@ -146,13 +146,12 @@ extension RequestHandler {
     var written: Int?
     var needsRoom = false
     do throws(Errno) {
-      if !isFromCache {
-        try dropLastPage(node, handle, beforeWritingAt: offset, mayBeHeld: true)
-      }
       switch try fileSystem.prepareWrite(handle, caller: caller) {
       case .done(let file):
+        let growth = isFromCache ? nil : try fileSystem.growth(of: handle, to: offset)
         written = try data.copy(to: file.descriptor, at: offset)
         try fileSystem.noteWritten(handle, to: file, at: range, isFromCache: isFromCache)
+        try drop(growth, node, handle, mayBeHeld: growth?.holds(offset) ?? false)
       case .wait:
         break
       }
@@ -166,10 +165,10 @@ extension RequestHandler {
     do throws(Errno) { bytes = try data.bytes() } catch { return reply.fail(error) }
     if needsRoom {
       return reply.afterRoom(bytes.count, on: fileSystem) { reply in
-        self.writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
+        self.writeLater(bytes, node, handle, offset: offset, caller: caller, reply: reply)
       }
     }
-    writeLater(bytes, handle: handle, offset: offset, caller: caller, reply: reply)
+    writeLater(bytes, node, handle, offset: offset, caller: caller, reply: reply)
   }
 
   /// Nil for an empty range, and for one that no file can have.
@@ -178,25 +177,23 @@ extension RequestHandler {
     return overflow || end == offset ? nil : offset..<end
   }
 
-  /// Before a change that leaves a gap after the file's end: see `MappedTail`.
+  /// Has the kernel drop the page that a change left a gap in, before the change is answered: see
+  /// `MappedTail`. Waits for that, but not for long.
   ///
-  /// During a write within the last page the kernel holds that page until it has the answer, unless
-  /// it has the page's content. A page without content has nothing of a mapping, so the write goes
-  /// on after a second. In all other cases the kernel can drop the page. A page that it keeps is an
-  /// error: it would show a program bytes that are not in the file.
-  private func dropLastPage(
-    _ node: UInt64, _ handle: UInt64, beforeWritingAt offset: UInt64, mayBeHeld: Bool = false
+  /// During a write within the page (`mayBeHeld`) the kernel holds it until it has the answer,
+  /// unless it has the page's content. A page without content has nothing of a mapping. A page that
+  /// stays for longer since the machine is busy may be read until it goes, and is not stored.
+  private func drop(
+    _ growth: Growth?, _ node: UInt64, _ handle: UInt64, mayBeHeld: Bool
   ) throws(Errno) {
-    guard let page = try fileSystem.lastPage(of: handle, beforeWritingAt: offset) else { return }
-    let isHeld = mayBeHeld && offset < page.upperBound
-    guard !drop(page, of: node, within: isHeld ? 1000 : 10_000), !isHeld else { return }
-    fileSystem.lastPageStays(page, of: handle)
-    throw .ioError
+    guard let growth else { return }
+    try fileSystem.noteGrowth(growth, of: handle)
+    drop(growth.page, of: node, within: mayBeHeld ? 200 : 500)
   }
 
   /// A write to a placeholder: its content comes first.
   private func writeLater(
-    _ bytes: [UInt8], handle: UInt64, offset: UInt64, caller: Caller,
+    _ bytes: [UInt8], _ node: UInt64, _ handle: UInt64, offset: UInt64, caller: Caller,
     reply: consuming FuseReply<WriteAnswer>
   ) {
     let fileSystem = fileSystem
@@ -206,8 +203,10 @@ extension RequestHandler {
         case .wait(let wait):
           return .wait(wait)
         case .done(let file):
+          let growth = try fileSystem.growth(of: handle, to: offset)
           try file.write(bytes, at: offset)
           try fileSystem.noteWritten(handle, to: file, at: Self.range(offset, bytes.count))
+          try self.drop(growth, node, handle, mayBeHeld: growth?.holds(offset) ?? false)
           return .done(bytes.count)
         }
       }, on: fileSystem, with: { reply, count in reply.written(count) })
@@ -269,16 +268,15 @@ extension RequestHandler {
   ) {
     let caller = Caller(reply.caller)
     let fileSystem = fileSystem
-    do throws(Errno) {
-      // FALLOC_FL_KEEP_SIZE.
-      if mode & 1 == 0 { try dropLastPage(node, handle, beforeWritingAt: offset &+ length) }
-    } catch {
-      return reply.fail(error)
-    }
+    // FALLOC_FL_KEEP_SIZE.
+    let grows = mode & 1 == 0
     reply.answer(
       by: { () throws(Errno) in
-        try fileSystem.allocate(
+        let growth = grows ? try fileSystem.growth(of: handle, to: offset &+ length) : nil
+        let step = try fileSystem.allocate(
           handle, mode: mode, offset: offset, length: length, caller: caller)
+        if case .done = step { try self.drop(growth, node, handle, mayBeHeld: false) }
+        return step
       }, on: fileSystem, with: { reply, _ in reply.done() })
   }
 
@@ -309,16 +307,16 @@ extension RequestHandler {
   ) {
     guard flags == 0 else { return reply.fail(.invalidArgument) }
     let caller = Caller(reply.caller)
-    do throws(Errno) {
-      try dropLastPage(newNode, newHandle, beforeWritingAt: newOffset)
-    } catch {
-      return reply.fail(error)
-    }
     let fileSystem = fileSystem
     reply.answer(
       by: { () throws(Errno) in
-        try fileSystem.copyRange(
+        let growth = try fileSystem.growth(of: newHandle, to: newOffset)
+        let step = try fileSystem.copyRange(
           from: handle, at: offset, to: newHandle, at: newOffset, count: count, caller: caller)
+        if case .done(let copied) = step, copied > 0 {
+          try self.drop(growth, newNode, newHandle, mayBeHeld: false)
+        }
+        return step
       }, on: fileSystem, with: { reply, count in reply.written(count) })
   }
 }

@@ -46,11 +46,11 @@ final class RequestHandler: Sendable {
   /// for long, since the kernel may hold a lock for the request that it needs for hearing.
   func settle() { notifier.withLock { $0 }?.flush(milliseconds: 1000) }
 
-  /// Has the kernel drop pages. Gives false when it has not after the time; it will later.
-  func drop(_ pages: Range<UInt64>, of node: UInt64, within milliseconds: Int) -> Bool {
-    guard let notifier = notifier.withLock({ $0 }) else { return true }
+  /// Has the kernel drop pages, and waits for that for so long at most.
+  func drop(_ pages: Range<UInt64>, of node: UInt64, within milliseconds: Int) {
+    guard let notifier = notifier.withLock({ $0 }) else { return }
     notifier.send([.pages(node, pages)])
-    return notifier.flush(milliseconds: milliseconds)
+    notifier.flush(milliseconds: milliseconds)
   }
 }
 
