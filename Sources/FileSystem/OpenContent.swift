@@ -225,7 +225,10 @@ final class OpenContent: Sendable {
   /// A program wrote; nil: the kernel has none of the bytes. It keeps the whole pages among them.
   func noteProgramWrite(_ range: Range<UInt64>?) {
     state.withLock { state in
-      guard let range else { return state.tail = nil }
+      guard let range else {
+        state.tail = nil
+        return
+      }
       if let tail = state.tail, MappedTail.page(of: tail).overlaps(range) { state.tail = nil }
       guard let pages = MappedTail.wholePages(in: range) else { return }
       state.cachedUpTo = max(state.cachedUpTo, pages.upperBound)
