@@ -50,7 +50,7 @@ enum MappedTail {
 /// A change that leaves a gap after a file's old end, in a page that the kernel may have.
 package struct Growth: Sendable {
   let gap: Range<UInt64>
-  /// What the kernel has to drop.
+  /// The page that the kernel has to drop.
   package var page: Range<UInt64> { MappedTail.page(of: gap) }
 
   /// Whether what is written at the offset begins in the page.
