@@ -23,12 +23,13 @@ package final class ContainerFileSystem: Sendable {
   package let foldsCase: Bool
   let nodes = NodeTable()
   let handles = HandleTable()
-  /// Whether the kernel has a file of this mount open, as far as it has told.
-  package var hasOpenFiles: Bool { !handles.isEmpty }
   let passthrough = Lock<(any ContentPassthrough)?>(nil)
   let lingering = LingeringWriters()
   /// Counts the closes of files that something wrote to, each once the row says what was written.
   let writingCloses = Atomic<UInt64>(0)
+
+  /// Whether the kernel has a file of this mount open, as far as it has told.
+  package var hasOpenFiles: Bool { !handles.isEmpty }
 
   package init(
     coordinator: ContainerCoordinator, clock: any WallClock, foldsCase: Bool = false

@@ -45,8 +45,9 @@ package enum MountError: Error, Hashable, Sendable, CustomStringConvertible {
         """
     case .copied(let path, let process):
       return """
-        \(path) is busy: another mount namespace has a copy of it, in which \(process) runs, and \
-        files of it are open; close them or end that process, and try again
+        \(path) is busy: files of it are open, here ('fuser -vm \(path)' lists the programs) or in \
+        another mount namespace, which has a copy of it and in which \(process) runs; close them \
+        and try again
         """
     case .bound(let path, let other):
       return "\(path) is also mounted at \(other); unmount that first"
