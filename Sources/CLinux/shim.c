@@ -43,6 +43,8 @@ int64_t linux_copy_file_range(int from, int64_t *from_offset, int to, int64_t *t
   return syscall(SYS_copy_file_range, from, from_offset, to, to_offset, length, 0);
 }
 
+int linux_clone_file(int from, int to) { return ioctl(to, FICLONE, from); }
+
 int linux_renameat2(int from, const char *from_path, int to, const char *to_path,
                                   unsigned int flags) {
   return (int)syscall(SYS_renameat2, from, from_path, to, to_path, flags);

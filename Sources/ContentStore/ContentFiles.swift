@@ -15,11 +15,17 @@ package final class ContentFiles: Sendable {
   private let newShards = Lock<Set<String>>([])
   private let namesGoAlong: Bool
   package let descriptors: DescriptorBudget
+  /// The file system of the contents as it is now; nil if it cannot be told.
+  let disk: @Sendable () -> DiskStatistics?
 
-  /// Makes the directory where it is missing.
-  package init(directory: String, descriptors: DescriptorBudget = .shared) throws(Errno) {
+  /// Makes the directory where it is missing. A test gives the `disk` that copies meet.
+  package init(
+    directory: String, descriptors: DescriptorBudget = .shared,
+    disk: (@Sendable () -> DiskStatistics?)? = nil
+  ) throws(Errno) {
     self.directory = directory
     self.descriptors = descriptors
+    self.disk = disk ?? { try? DiskStatistics.of(directory) }
     try Files.makeDirectories(directory)
     // ext4 keeps the files of neighbouring directories together. Without a journal it then passes, at
     // each making of a file, over every inode among them that was freed in the last minutes, one by one:
@@ -195,7 +201,7 @@ package final class ContentFiles: Sendable {
     }
   }
 
-  private static func copy(_ input: OpenFile, to output: OpenFile, range: Range<UInt64>)
+  static func copy(_ input: OpenFile, to output: OpenFile, range: Range<UInt64>)
     throws(Errno)
   {
     var position = range.lowerBound

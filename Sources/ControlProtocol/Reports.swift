@@ -104,8 +104,11 @@ package struct OpenFileReport: Codable, Sendable, Hashable {
   package var path: PathBytes
   /// Those that opened it, as far as they can be seen.
   package var programs: [Program]
+  /// Why it cannot be uploaded while it is open, if something is wrong.
+  package var reason: String?
 
-  package init(path: PathBytes, programs: [Program]) {
+  package init(path: PathBytes, programs: [Program], reason: String? = nil) {
+    self.reason = reason
     self.path = path
     self.programs = programs
   }

@@ -1,7 +1,7 @@
 package import Catalog
 internal import ContentStore
 internal import Model
-internal import Platform
+package import Platform
 internal import SystemPackage
 
 /// What the file system and the downloads tell of local space, and ask for.
@@ -56,6 +56,13 @@ extension ContainerCoordinator {
   package func reserve(_ bytes: UInt64) async -> SpaceReservation? {
     guard let space, space.hasBudget else { return nil }
     return await space.reserve(bytes)
+  }
+
+  /// How much of the disk a copy that can wait leaves free: what the user wants free, else 5 % and
+  /// at most 1 GiB; at least 256 MiB.
+  package func bytesToKeepFree(of disk: DiskStatistics) -> UInt64 {
+    let share = min(disk.blocks &* disk.blockSize / 20, 1 << 30)
+    return max(space?.limits.marks(on: disk).minimumFree ?? share, 256 << 20)
   }
 
   /// The disk is full. `completion` is called once, on another thread, with whether something was given

@@ -179,7 +179,7 @@ extension DaemonService {
     guard let path = try? session.catalog.path(of: file.number) else { return nil }
     return OpenFileReport(
       path: PathBytes(bytes(path)),
-      programs: file.programs.map { .init(pid: $0.process, name: $0.name) })
+      programs: file.programs.map { .init(pid: $0.process, name: $0.name) }, reason: file.reason)
   }
 
   func status(_ connection: ClientConnection) throws(ControlError) -> StatusReport {

@@ -73,6 +73,13 @@ extension OpenFile {
       })
   }
 
+  /// `ioctl_ficlone(2)`: makes the whole of `target` share the blocks of this file, holes kept. Most
+  /// file systems cannot. A failed call may leave a part in `target`.
+  package func clone(to target: OpenFile) throws(Errno) {
+    try FaultPoint.check("file.clone")
+    _ = try retrying { linux_clone_file(descriptor, target.descriptor) }
+  }
+
   /// Whether anything, a shared mapping included, has the file of this read-only descriptor open for
   /// writing. A mapping outlives the close of the descriptor that it was made from, and nothing but
   /// a lease tells of it (`fcntl(2)`, F_SETLEASE).

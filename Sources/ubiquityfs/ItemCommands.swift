@@ -89,7 +89,8 @@ struct StatusCommand: ParsableCommand {
         rows.append([
           "",
           "waits for \(file.path), open for writing in "
-            + (programs.isEmpty ? "some program" : programs.joined(separator: ", ")),
+            + (programs.isEmpty ? "some program" : programs.joined(separator: ", "))
+            + (file.reason.map { ": \($0)" } ?? ""),
         ])
       }
       for transfer in container.transfers.prefix(10) {

@@ -29,17 +29,19 @@ final class EngineDevice: Sendable {
   /// `former`: a stopped device of which this one is the next life. With `incarnation` and `format`
   /// the device opens a container that it knows, as the daemon does, else it makes one or joins it.
   /// `place`: its directory, if that is to be a certain one. `log` takes what it logs.
+  /// `disk`: what copies of contents find of their disk.
   init(
     store: any ObjectStore, secret: AccountSecret, policy: ContentPolicy = .onDemand,
     settings: SyncSettings = SyncSettings(), allotment: Allotment = Allotment(),
     incarnation: IncarnationID? = nil, format: [UInt8]? = nil, after former: EngineDevice? = nil,
-    in place: String? = nil, log: (any LogHandler)? = nil
+    in place: String? = nil, log: (any LogHandler)? = nil,
+    disk: (@Sendable () -> DiskStatistics?)? = nil
   ) throws {
     directory = former?.directory ?? place ?? "/tmp/ubiquityfs-engine-\(UUID().uuidString)"
     try Files.makeDirectories(directory)
     catalog = try ContainerCatalog(
       path: directory + "/catalog.sqlite", owner: getuid(), group: getgid(), clock: SystemClock())
-    content = try ContentFiles(directory: directory + "/content")
+    content = try ContentFiles(directory: directory + "/content", disk: disk)
     coordinator = ContainerCoordinator(
       container: Self.container, catalog: catalog, content: content)
     id = former?.id ?? .random()

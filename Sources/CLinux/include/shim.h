@@ -34,6 +34,9 @@ int linux_fallocate(int fd, int mode, int64_t offset, int64_t length);
 int64_t linux_copy_file_range(int from, int64_t *from_offset, int to, int64_t *to_offset,
     size_t length);
 
+/// `ioctl_ficlone(2)`.
+int linux_clone_file(int from, int to);
+
 int linux_renameat2(int from, const char *from_path, int to, const char *to_path,
     unsigned int flags);
 

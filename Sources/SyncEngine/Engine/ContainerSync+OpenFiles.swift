@@ -18,7 +18,7 @@ extension ContainerSync {
       result.append(
         OpenFileWait(
           number: number, path: names.map(\.description).joined(separator: "/"),
-          programs: coordinator.writingPrograms(number)))
+          programs: coordinator.writingPrograms(number), reason: transfers.diskError(number)))
     }
     return result
   }

@@ -95,11 +95,14 @@ package struct OpenFileWait: Sendable, Hashable {
   /// From the container's top.
   package let path: String
   package let programs: [OpeningProgram]
+  /// Why there is no snapshot of it, if something is wrong.
+  package var reason: String?
 
   /// For messages.
   package var text: String {
     let names = programs.map { "\($0.name) (process \($0.process))" }.joined(separator: ", ")
-    return "\"\(path)\", open for writing in \(names.isEmpty ? "some program" : names)"
+    let why = reason.map { " (\($0))" } ?? ""
+    return "\"\(path)\", open for writing in \(names.isEmpty ? "some program" : names)\(why)"
   }
 }
 

@@ -13,7 +13,8 @@ extension ContainerSync: TransferReporting {
       state.percentUploaded =
         upload.size == 0 ? 0 : Int(min(upload.done, upload.size) * 100 / upload.size)
     }
-    state.uploadingError = state.uploadingError ?? transfers.quotaError(number)
+    state.uploadingError =
+      state.uploadingError ?? transfers.quotaError(number) ?? transfers.diskError(number)
     return state
   }
 }

@@ -29,17 +29,30 @@ struct QuietFiles: Sendable {
   }
 
   /// A copy of the content as it is now, without a name; nil if the file is in use. Blocks.
-  func snapshot(of inode: Catalog.Inode) throws(Errno) -> OpenFile? {
+  ///
+  /// `isCancelled` is asked between the pieces of the copy.
+  func snapshot(
+    of inode: Catalog.Inode, isCancelled: () -> Bool = { false }
+  ) throws(CopyFailure) -> OpenFile? {
     guard allows(inode) else { return nil }
-    let key = ContentKey(item: inode.item, generation: inode.generation)
-    let file = try coordinator.content.open(key, writable: false)
-    // From here on a store through a mapping moves the file's time: its pages are clean.
-    try coordinator.content.synchronize(key, file)
-    let before = try FileMoment(file)
+    if isCancelled() { throw .cancelled }
+    let file: OpenFile
+    let before: FileMoment
+    do throws(Errno) {
+      let key = ContentKey(item: inode.item, generation: inode.generation)
+      file = try coordinator.content.open(key, writable: false)
+      // From here on a store through a mapping moves the file's time: its pages are clean. So this
+      // cannot come after the copy.
+      try coordinator.content.synchronize(key, file)
+      before = try FileMoment(file)
+    } catch {
+      throw .system(error)
+    }
     guard before.size == inode.size, allows(inode) else { return nil }
-    let copy = try coordinator.content.unnamed()
-    try ContentFiles.copy(file, to: copy)
-    let isSame = try FileMoment(file) == before
+    let copy = try coordinator.content.unnamedCopy(
+      of: file, leaving: { coordinator.bytesToKeepFree(of: $0) }, isCancelled: isCancelled)
+    if isCancelled() { throw .cancelled }
+    let isSame = (try? FileMoment(file)) == before
     guard isSame || PlantedMistake.snapshotsWrittenFiles.isPlanted, allows(inode) else {
       return nil
     }

@@ -19,7 +19,13 @@ final class TransferBoard: Sendable {
     var limit: UInt64 = 0
   }
 
+  private struct WithoutRoom {
+    let missing: UInt64
+    let isOpen: @Sendable () -> Bool
+  }
+
   private let beyond = Lock(Beyond())
+  private let withoutRoom = Lock<[InodeNumber: WithoutRoom]>([:])
   private let stop = Lock<String?>(nil)
   private let uploads = Lock<[InodeNumber: Upload]>([:])
 
@@ -47,6 +53,33 @@ final class TransferBoard: Sendable {
     let (files, bytes) = waitingForRoom
     guard files > 0 else { return nil }
     return Allotment.text(limit: beyond.withLock { $0.limit }, files: files, bytes: bytes)
+  }
+
+  // MARK: Open files of which the disk has no room for a copy
+
+  /// The disk lacks so many bytes. `isOpen` is called without a lock. Gives whether it is new.
+  func noteWithoutRoom(
+    _ number: InodeNumber, missing: UInt64, isOpen: @escaping @Sendable () -> Bool
+  ) -> Bool {
+    withoutRoom.withLock {
+      $0.updateValue(WithoutRoom(missing: missing, isOpen: isOpen), forKey: number) == nil
+    }
+  }
+
+  func forgetWithoutRoom(_ number: InodeNumber) { withoutRoom.withLock { $0[number] = nil } }
+
+  func forgetWithoutRoom(except numbers: Set<InodeNumber>) {
+    withoutRoom.withLock { files in files = files.filter { numbers.contains($0.key) } }
+  }
+
+  /// Why there is no snapshot of this one, if it is for want of room on the disk.
+  func diskError(_ number: InodeNumber) -> String? {
+    guard let file = withoutRoom.withLock({ $0[number] }), file.isOpen() else { return nil }
+    return Self.withoutRoomText(missing: file.missing)
+  }
+
+  static func withoutRoomText(missing: UInt64) -> String {
+    "no room on this disk for a copy of the open file; close it, or free \(missing) bytes"
   }
 
   func began(_ number: InodeNumber, size: UInt64) {

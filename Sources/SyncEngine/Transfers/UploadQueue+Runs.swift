@@ -134,6 +134,7 @@ extension UploadQueue {
         state.results.contents += outcome.contents
       }
       for file in outcome.skipped { state.skipped[file, default: Skipped()].note() }
+      state.noteWithoutRoom(outcome.withoutRoom, at: monotonicNanoseconds())
       if let failure = outcome.failure {
         state.waiting = []
         state.results.failure = state.results.failure ?? failure

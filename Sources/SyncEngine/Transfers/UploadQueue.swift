@@ -47,6 +47,9 @@ final class UploadQueue: Sendable {
     /// Files that could not be read, and when they are tried again: whoever writes to them may go on
     /// for hours, and nothing tells when that ends.
     var skipped: [UploadIdentity: Skipped] = [:]
+    /// Open files of which the disk has no room for a copy, and until when none is tried. Monotonic
+    /// nanoseconds.
+    var withoutRoom: [ItemID: UInt64] = [:]
     /// Files that changed during their upload, and when that was noticed last. For a while they go
     /// after all others: a file that is saved again and again would hold up the rest of its lane.
     var restless: [ItemID: UInt64] = [:]
@@ -58,6 +61,15 @@ final class UploadQueue: Sendable {
     var isStopped = false
 
     private static let restlessFor: UInt64 = 60_000_000_000
+    private static let withoutRoomPause: UInt64 = 60_000_000_000
+
+    /// Copies of these wait for a while. A file that is closed needs no copy, and waits no longer.
+    mutating func noteWithoutRoom(_ items: [ItemID], at time: UInt64) {
+      guard !items.isEmpty else { return }
+      for item in items { withoutRoom[item] = time &+ Self.withoutRoomPause }
+      let held = Set(items)
+      waiting.removeAll { $0.isSnapshot && $0.files.contains { held.contains($0.item) } }
+    }
 
     /// `time` may be from before some of them were noted: a caller waits for the lock.
     mutating func forgetRestless(at time: UInt64) {
@@ -98,8 +110,11 @@ final class UploadQueue: Sendable {
     let now = coordinator.catalog.now
     let time = monotonicNanoseconds()
     let wanted = Set((files + open).map(UploadIdentity.init))
+    transfers.forgetWithoutRoom(except: Set(open.map(\.number)))
     state.withLock { state in
       guard !state.isStopped else { return }
+      state.withoutRoom = state.withoutRoom.filter { $0.value > time }
+      let withoutRoom = state.withoutRoom
       state.skipped = state.skipped.filter { wanted.contains($0.key) }
       state.forgetRestless(at: time)
       let skipped = state.skipped.filter { $0.value.until > time }
@@ -110,7 +125,8 @@ final class UploadQueue: Sendable {
         let identity = UploadIdentity(file)
         return !running.contains(identity) && skipped[identity] == nil
       }
-      state.setWaiting(files.filter(isNew), snapshots: open.filter(isNew), at: now)
+      let snapshots = open.filter { isNew($0) && withoutRoom[$0.item] == nil }
+      state.setWaiting(files.filter(isNew), snapshots: snapshots, at: now)
       state.remote = remote
       state.known = known.union(state.results.chunks.map(\.chunk.id))
       startRuns(&state, at: now)
@@ -154,6 +170,7 @@ final class UploadQueue: Sendable {
 
   /// Ends all uploads. What of them is in the backend stays there and is collected.
   func cancelAll() {
+    transfers.forgetWithoutRoom(except: [])
     let tasks = state.withLock { state in
       state.dropWaiting()
       return state.runs.values.compactMap(\.task)

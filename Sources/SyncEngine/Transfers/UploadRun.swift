@@ -20,6 +20,8 @@ struct UploadRun: Sendable {
     var contents: [Content] = []
     /// Files that were not read: a program writes to them, or their rows are not as they are.
     var skipped: [UploadIdentity] = []
+    /// Open files of which the disk has no room for a copy.
+    var withoutRoom: [ItemID] = []
     /// Durable in the backend, whatever stopped the rest.
     var chunks: [ChunkLocation] = []
     var failure: RemoteError?
@@ -31,6 +33,7 @@ struct UploadRun: Sendable {
   private let uploader: ContentUploader
   private let stored = Lock<[ChunkLocation]>([])
   private let skipped = Lock<[UploadIdentity]>([])
+  private let withoutRoom = Lock<[ItemID]>([])
   private let isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID>
   private let failed: @Sendable (Catalog.Inode, String) -> Void
 
@@ -72,6 +75,7 @@ struct UploadRun: Sendable {
     }
     outcome.chunks = stored.withLock { $0 }
     outcome.skipped = skipped.withLock { $0 }
+    outcome.withoutRoom = withoutRoom.withLock { $0 }
     return outcome
   }
 
@@ -177,7 +181,7 @@ struct UploadRun: Sendable {
   {
     let coordinator = coordinator
     if isSnapshot, inode.size == 0, quiet.allows(inode) { return .empty }
-    let room = isSnapshot ? await coordinator.reserve(inode.size) : nil
+    let room = isSnapshot ? await coordinator.reserve(allocatedBytes(of: inode)) : nil
     defer { room?.end() }
     guard let file = try await open(inode, isSnapshot: isSnapshot) else {
       throw .changedWhileReading
@@ -213,9 +217,51 @@ extension UploadRun {
         throw .file(error)
       }
     }
+    switch await snapshot(of: inode) {
+    case .success(let copy):
+      if copy != nil { transfers.forgetWithoutRoom(inode.number) }
+      return copy
+    case .failure(.cancelled): throw .cancelled
+    case .failure(.noRoom(let missing)):
+      note(inode, withoutRoomFor: missing)
+      return nil
+    case .failure(.system): return nil
+    }
+  }
+
+  /// A cancelled call ends after one more piece of the copy.
+  private func snapshot(of inode: Catalog.Inode) async -> Result<OpenFile?, CopyFailure> {
     let quiet = quiet
-    // Where there is no room for a copy, the file waits for its close.
-    return await BlockingWork.run { try? quiet.snapshot(of: inode) }
+    let isCancelled = Lock(false)
+    return await withTaskCancellationHandler {
+      await BlockingWork.run { () -> Result<OpenFile?, CopyFailure> in
+        do throws(CopyFailure) {
+          let copy = try quiet.snapshot(of: inode, isCancelled: { isCancelled.withLock { $0 } })
+          return .success(copy)
+        } catch {
+          return .failure(error)
+        }
+      }
+    } onCancel: {
+      isCancelled.withLock { $0 = true }
+    }
+  }
+
+  /// The file waits for its close, or for room. The log is told once.
+  private func note(_ inode: Catalog.Inode, withoutRoomFor missing: UInt64) {
+    let coordinator = coordinator
+    let (number, item) = (inode.number, inode.item)
+    withoutRoom.withLock { $0.append(item) }
+    let isNew = transfers.noteWithoutRoom(number, missing: missing) {
+      guard coordinator.isOpenForWriting(number) else { return false }
+      return (try? coordinator.catalog.inode(number)).map { $0.item == item } ?? false
+    }
+    if isNew { failed(inode, TransferBoard.withoutRoomText(missing: missing)) }
+  }
+
+  /// What a copy takes of the disk.
+  private func allocatedBytes(of inode: Catalog.Inode) -> UInt64 {
+    (try? coordinator.content.blocks(inode.uploadKey)).map { $0 &* 512 } ?? inode.size
   }
 }
 

@@ -1,0 +1,116 @@
+import ContentStore
+import Glibc
+import Model
+import Platform
+import SystemPackage
+import Testing
+
+/// Copies without a name, as they are made of open files.
+@Suite struct OpenFileCopyTests {
+  private static let mebibyte: UInt64 = 1 << 20
+  /// Free on the disk, one value for each look; the last one stays.
+  private let room = Lock<[UInt64]>([])
+  private let directory: TemporaryDirectory
+  private let files: ContentFiles
+  private let source: OpenFile
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    let room = self.room
+    files = try ContentFiles(directory: directory.path + "/content") {
+      let bytes = room.withLock { $0.count > 1 ? $0.removeFirst() : $0.first ?? .max }
+      guard var disk = try? DiskStatistics.of("/") else { return nil }
+      disk.blockSize = 1
+      disk.blocksAvailable = bytes
+      return disk
+    }
+    let key = ContentKey(item: ItemID(high: 1, low: 1), generation: 1)
+    source = try files.open(key, writable: true, create: true)
+  }
+
+  private func write(_ mebibytes: Int, at offset: UInt64 = 0) throws {
+    let bytes = [UInt8](repeating: 7, count: 1 << 20)
+    for index in 0..<UInt64(mebibytes) {
+      try source.write(bytes, at: offset + index * Self.mebibyte)
+    }
+    try source.synchronize()
+  }
+
+  /// Of a file system that clones files no copy needs room, and none can be cancelled.
+  private var clonesFiles: Bool {
+    guard let other = try? files.unnamed() else { return false }
+    return (try? source.clone(to: other)) != nil
+  }
+
+  /// Files of the directory that this process has open and that have no name.
+  private func openWithoutName() throws -> Int {
+    try Files.names(in: "/proc/self/fd").filter { name in
+      var bytes = [UInt8](repeating: 0, count: 4096)
+      let count = bytes.withUnsafeMutableBytes {
+        readlink("/proc/self/fd/\(name)", $0.baseAddress!.assumingMemoryBound(to: CChar.self), 4096)
+      }
+      let target = String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+      return target.hasPrefix(directory.path) && target.hasSuffix("(deleted)")
+    }.count
+  }
+
+  private func copy(reserve: UInt64 = 0, isCancelled: () -> Bool = { false })
+    throws(CopyFailure) -> OpenFile
+  {
+    try files.unnamedCopy(of: source, leaving: { _ in reserve }, isCancelled: isCancelled)
+  }
+
+  @Test("a copy has the bytes and the holes of its source")
+  func aCopyKeepsHoles() throws {
+    try write(1, at: 100 * Self.mebibyte)
+    try source.truncate(to: 200 * Self.mebibyte)
+    try source.synchronize()
+    let blocks = try source.blocks()
+    // Holes take no room.
+    room.withLock { $0 = [blocks * 512 + 10] }
+    let result = try copy(reserve: 10)
+    #expect(try openWithoutName() == 1)
+    #expect(try result.length() == 200 * Self.mebibyte)
+    #expect(try result.nextData(from: 0) == 100 * Self.mebibyte)
+    let bytes = try result.read(count: 1 << 20, at: 100 * Self.mebibyte)
+    #expect(bytes == [UInt8](repeating: 7, count: 1 << 20))
+  }
+
+  @Test("a copy that would not leave the reserve free is not begun")
+  func aCopyLeavesTheReserve() throws {
+    try write(1, at: 100 * Self.mebibyte)
+    guard !clonesFiles else { return }
+    let blocks = try source.blocks()
+    room.withLock { $0 = [blocks * 512 + 9] }
+    #expect(throws: CopyFailure.noRoom(missing: 1)) { try copy(reserve: 10) }
+    #expect(try openWithoutName() == 0)
+  }
+
+  @Test("a copy stops and leaves nothing when another program fills the disk")
+  func aCopyStopsWhenTheDiskFills() throws {
+    try write(80)
+    guard !clonesFiles else { return }
+    let blocks = try source.blocks()
+    room.withLock { $0 = [1 << 40, 3 * Self.mebibyte] }
+    let left = blocks * 512 - 64 * Self.mebibyte
+    #expect(throws: CopyFailure.noRoom(missing: left + Self.mebibyte)) {
+      try copy(reserve: 4 * Self.mebibyte)
+    }
+    #expect(try openWithoutName() == 0)
+  }
+
+  @Test("a cancelled copy stops after one piece and leaves nothing")
+  func aCancelledCopyStops() throws {
+    try write(48)
+    guard !clonesFiles else { return }
+    var questions = 0
+    #expect(throws: CopyFailure.cancelled) {
+      try copy {
+        questions += 1
+        return questions == 3
+      }
+    }
+    #expect(questions == 3)
+    #expect(try openWithoutName() == 0)
+  }
+}
