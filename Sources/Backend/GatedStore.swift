@@ -83,6 +83,14 @@ package final class GatedStore: ObjectStore {
     }
   }
 
+  package func storedNames(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try await pass { store throws(StoreError) in
+      try await store.storedNames(prefix: prefix, after: after, limit: limit)
+    }
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try await pass { store throws(StoreError) in try await store.delete(key) }
   }

@@ -34,6 +34,13 @@ package protocol ObjectStore: Sendable, CustomStringConvertible {
   func listObjects(prefix: String, after: String?, limit: Int) async throws(StoreError)
     -> [ListedObject]
 
+  /// The first `limit` names under `prefix` that come after `after`, in order: those of objects and
+  /// those of everything else, such as `~x.tmp`, which is no key. `prefix` ends in `/`. If it is
+  /// empty, these are the names right at the top, and `after` is nil. A name that ends in `/` is a
+  /// directory that was not looked into. For reports only: nothing else may depend on such names.
+  func storedNames(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+
   /// Removes an object; one that is not there is removed already.
   func delete(_ key: String) async throws(StoreError)
 

@@ -51,6 +51,16 @@ extension PassingStore {
       })
   }
 
+  package func storedNames(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try await pass(
+      StoreCall(.list, prefix), received: { names in names.reduce(0) { $0 + $1.utf8.count } },
+      { store throws(StoreError) in
+        try await store.storedNames(prefix: prefix, after: after, limit: limit)
+      })
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try await pass(
       StoreCall(.delete, key), received: { _ in 0 },

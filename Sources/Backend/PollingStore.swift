@@ -75,6 +75,12 @@ package final class PollingStore: ObjectStore {
     try await store.listObjects(prefix: prefix, after: after, limit: limit)
   }
 
+  package func storedNames(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try await store.storedNames(prefix: prefix, after: after, limit: limit)
+  }
+
   package func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
 
   // MARK: News

@@ -47,8 +47,7 @@ extension DirectoryStore {
   }
 
   private func writeTemporary(_ bytes: [UInt8]) throws(Errno) -> String {
-    let name = "\(getpid())-\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
-    let temporary = temporaryDirectory + "/" + name
+    let temporary = temporaryDirectory + "/" + Self.temporaryName()
     let flags = O_WRONLY | O_CREAT | O_EXCL
     let file: OpenFile
     do {
@@ -147,11 +146,17 @@ extension DirectoryStore {
   }
 
   /// Goes through a directory, whose key ends in `/` or is empty, in the order of keys.
+  ///
+  /// Another user's program may have made a directory here that this user cannot read. The list goes
+  /// on without it if ubiquityfs can have no object in it. It fails for every other directory, and
+  /// for the one that it begins with: an object that exists must not be missing in a list.
   private func walk(
     _ directory: String, prefix: String, after: String?, limit: Int, into result: inout [String]
   ) throws(Errno) {
     var found: [String] = []
-    for (name, isDirectory) in try entries(file(String(directory.dropLast()))) {
+    for (name, kind) in try entries(file(String(directory.dropLast()))) {
+      guard kind != .other, !name.hasPrefix(".") else { continue }
+      let isDirectory = kind == .directory
       // A directory sorts as the keys in it do: with its slash.
       let key = directory + name + (isDirectory ? "/" : "")
       guard key.hasPrefix(prefix) || (isDirectory && prefix.hasPrefix(key)) else { continue }
@@ -162,36 +167,89 @@ extension DirectoryStore {
     found.sort(by: keyPrecedes)
     for key in found {
       guard result.count < limit else { return }
-      if key.hasSuffix("/") {
-        try walk(key, prefix: prefix, after: after, limit: limit, into: &result)
-      } else {
+      guard key.hasSuffix("/") else {
         result.append(key)
+        continue
+      }
+      do throws(Errno) {
+        try walk(key, prefix: prefix, after: after, limit: limit, into: &result)
+      } catch {
+        let isRefused = error == .permissionDenied || error == .notPermitted
+        guard isRefused, !StoreKey.mayHoldObjects(key) else { throw error }
       }
     }
   }
 
-  /// Files and directories with their names; a directory that is gone is empty.
-  private func entries(_ path: String) throws(Errno) -> [(name: String, isDirectory: Bool)] {
+  /// All names under a directory of the store, whose name ends in `/`. Of the top, whose name is
+  /// empty, the names right in it. See `storedNames`.
+  func names(in directory: String, after: String?, limit: Int) throws(StoreError) -> [String] {
+    guard limit > 0 else { return [] }
+    guard isPresent else { throw failure(.noSuchFileOrDirectory) }
+    var result: [String] = []
+    do throws(Errno) {
+      try collect(directory, after: after, limit: limit, into: &result)
+    } catch {
+      throw failure(error)
+    }
+    return result
+  }
+
+  /// Looks only into directories that can hold objects: of any other its own name is enough.
+  private func collect(
+    _ directory: String, after: String?, limit: Int, into result: inout [String]
+  ) throws(Errno) {
+    var found: [(name: String, isEntered: Bool)] = []
+    for (entry, kind) in try entries(file(String(directory.dropLast()))) {
+      let name = directory + entry + (kind == .directory ? "/" : "")
+      let isEntered = !directory.isEmpty && StoreKey.mayHoldObjects(name)
+      if let after, !keyPrecedes(after, name), !(isEntered && after.hasPrefix(name)) { continue }
+      found.append((name, isEntered))
+    }
+    found.sort { keyPrecedes($0.name, $1.name) }
+    for (name, isEntered) in found {
+      guard result.count < limit else { return }
+      if isEntered {
+        try collect(name, after: after, limit: limit, into: &result)
+      } else {
+        result.append(name)
+      }
+    }
+  }
+
+  private enum EntryKind {
+    case file, directory, other
+  }
+
+  /// What is in a directory; one that is gone is empty.
+  private func entries(_ path: String) throws(Errno) -> [(name: String, kind: EntryKind)] {
     guard let directory = opendir(path) else {
       let code = Errno(rawValue: errno)
       if code == .noSuchFileOrDirectory || code == .notDirectory { return [] }
       throw code
     }
     defer { closedir(directory) }
-    var result: [(name: String, isDirectory: Bool)] = []
-    while let entry = readdir(directory) {
+    var result: [(name: String, kind: EntryKind)] = []
+    while true {
+      errno = 0
+      guard let entry = readdir(directory) else {
+        // A list that an error cut short would hide objects.
+        guard errno == 0 else { throw Errno(rawValue: errno) }
+        break
+      }
       let name = withUnsafePointer(to: &entry.pointee.d_name) {
         $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
       }
-      guard !name.hasPrefix(".") else { continue }
+      guard name != ".", name != ".." else { continue }
       switch Int(entry.pointee.d_type) {
-      case DT_REG: result.append((name, false))
-      case DT_DIR: result.append((name, true))
-      case DT_UNKNOWN:
-        guard let kind = try Self.status(path + "/" + name)?.st_mode else { continue }
-        if kind & S_IFMT == S_IFREG { result.append((name, false)) }
-        if kind & S_IFMT == S_IFDIR { result.append((name, true)) }
-      default: continue
+      case DT_REG: result.append((name, .file))
+      case DT_DIR: result.append((name, .directory))
+      // No list shows a name with a dot before it, so its kind is not asked for.
+      case DT_UNKNOWN where !name.hasPrefix("."):
+        let format = try Self.status(path + "/" + name).map { $0.st_mode & S_IFMT }
+        let kind: EntryKind =
+          format == S_IFREG ? .file : format == S_IFDIR ? .directory : .other
+        result.append((name, kind))
+      default: result.append((name, .other))
       }
     }
     return result

@@ -91,6 +91,15 @@ package final class DirectoryStore: ObjectStore {
     }
   }
 
+  package func storedNames(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try StoreKey.checkPrefix(prefix)
+    return try await call { store throws(StoreError) in
+      try store.names(in: prefix, after: after, limit: limit)
+    }
+  }
+
   package func delete(_ key: String) async throws(StoreError) {
     try StoreKey.check(key)
     try await call { store throws(StoreError) in try store.remove(key) }
@@ -148,15 +157,33 @@ package final class DirectoryStore: ObjectStore {
     }
   }
 
-  /// Removes temporary files that nobody can be writing any more.
+  /// Removes temporary files that no process can be writing any more. All else there is another
+  /// program's, and stays.
   private func removeLeftovers() {
     guard let names = try? Files.names(in: temporaryDirectory) else { return }
     let limit = time(nil) - 24 * 3600
-    for name in names {
+    for name in names where Self.isTemporaryName(name) {
       let file = temporaryDirectory + "/" + name
-      if let status = try? Files.status(file), status.st_mtim.tv_sec < limit {
-        try? Files.remove(file)
-      }
+      var status = stat()
+      guard lstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+        status.st_mtim.tv_sec < limit
+      else { continue }
+      try? Files.remove(file)
     }
+  }
+
+  /// `PID-RANDOM`; see `isTemporaryName`.
+  static func temporaryName() -> String {
+    "\(getpid())-\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
+  }
+
+  /// Whether `temporaryName` can have made a name.
+  private static func isTemporaryName(_ name: String) -> Bool {
+    let halves = name.split(separator: "-", omittingEmptySubsequences: false)
+    guard halves.count == 2 else { return false }
+    let (process, random) = (halves[0].utf8, halves[1].utf8)
+    return (1...10).contains(process.count) && (1...16).contains(random.count)
+      && process.allSatisfy { (48...57).contains($0) }
+      && random.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
   }
 }

@@ -81,7 +81,16 @@ package final class S3Store: ObjectStore {
     -> [ListedObject]
   {
     try StoreKey.checkPrefix(prefix)
-    let place = connection.address.prefix.isEmpty ? "" : connection.address.prefix + "/"
+    // Objects of other programs are none of ours.
+    return try await objects(prefix: prefix, after: after, limit: limit) {
+      (try? StoreKey.check($0)) != nil
+    }
+  }
+
+  /// With those of other programs, as far as `isWanted` says so of their names.
+  private func objects(
+    prefix: String, after: String?, limit: Int, isWanted: @Sendable (String) -> Bool
+  ) async throws(StoreError) -> [ListedObject] {
     var result: [ListedObject] = []
     var start = after
     // Pages with nothing in them, as of names that were removed, go on where the store says.
@@ -89,22 +98,13 @@ package final class S3Store: ObjectStore {
     var emptyPages = 0
     while result.count < limit {
       let wanted = min(1000, limit - result.count)
-      var request = S3Request(
-        method: .GET,
-        query: [("list-type", "2"), ("max-keys", "\(wanted)"), ("prefix", place + prefix)])
+      var request = listRequest(prefix: prefix, limit: wanted)
       if let token {
         request.query.append(("continuation-token", token))
       } else if let start {
         request.query.append(("start-after", place + start))
       }
-      request.limit = 1 << 24
-      let answer = try await connection.send(request)
-      try check(answer, nil)
-      guard let xml = XMLElements(answer.body), xml.root == "ListBucketResult" else {
-        throw .invalid(
-          "\(connection.place) answers as no S3 store does; check the endpoint, and whether a network "
-            + "wants you to sign in to it first")
-      }
+      let xml = try await page(request)
       let keys = xml.all("ListBucketResult/Contents/Key")
       let sizes = xml.all("ListBucketResult/Contents/Size")
       for (index, key) in keys.enumerated() {
@@ -116,8 +116,7 @@ package final class S3Store: ObjectStore {
           throw .invalid(
             "\(connection.place) does not list in order after a key; use another store")
         }
-        // What others put there is none of ours.
-        if (try? StoreKey.check(name)) != nil {
+        if isWanted(name) {
           let size = sizes.count == keys.count ? UInt64(sizes[index]) : nil
           result.append(ListedObject(key: name, size: size))
         }
@@ -132,6 +131,63 @@ package final class S3Store: ObjectStore {
       }
     }
     return Array(result.prefix(limit))
+  }
+
+  package func storedNames(prefix: String, after: String?, limit: Int) async throws(StoreError)
+    -> [String]
+  {
+    try StoreKey.checkPrefix(prefix)
+    guard prefix.isEmpty else {
+      return try await objects(prefix: prefix, after: after, limit: limit) { _ in true }.map(\.key)
+    }
+    return try await topNames(limit: limit)
+  }
+
+  /// The names right below the store's own prefix, with `/` behind those that others begin with.
+  private func topNames(limit: Int) async throws(StoreError) -> [String] {
+    var names: [String] = []
+    var token: String?
+    for _ in 0..<Self.mostEmptyPages {
+      var request = listRequest(prefix: "", limit: min(1000, limit))
+      request.query.append(("delimiter", "/"))
+      if let token { request.query.append(("continuation-token", token)) }
+      let xml = try await page(request)
+      let found =
+        xml.all("ListBucketResult/Contents/Key") + xml.all("ListBucketResult/CommonPrefixes/Prefix")
+      // Some programs make an object whose name is the prefix itself.
+      for key in found where key.hasPrefix(place) && key != place {
+        names.append(String(key.dropFirst(place.count)))
+      }
+      token = xml.first("ListBucketResult/NextContinuationToken")
+      guard names.count < limit, xml.first("ListBucketResult/IsTruncated") == "true", token != nil
+      else { break }
+    }
+    return Array(names.sorted(by: keyPrecedes).prefix(limit))
+  }
+
+  /// What stands before each key in the bucket.
+  private var place: String {
+    connection.address.prefix.isEmpty ? "" : connection.address.prefix + "/"
+  }
+
+  private func listRequest(prefix: String, limit: Int) -> S3Request {
+    var request = S3Request(
+      method: .GET,
+      query: [("list-type", "2"), ("max-keys", "\(limit)"), ("prefix", place + prefix)])
+    request.limit = 1 << 24
+    return request
+  }
+
+  /// One page of a list.
+  private func page(_ request: S3Request) async throws(StoreError) -> XMLElements {
+    let answer = try await connection.send(request)
+    try check(answer, nil)
+    guard let xml = XMLElements(answer.body), xml.root == "ListBucketResult" else {
+      throw .invalid(
+        "\(connection.place) answers as no S3 store does; check the endpoint, and whether a network "
+          + "wants you to sign in to it first")
+    }
+    return xml
   }
 
   // MARK: Writing

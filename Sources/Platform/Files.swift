@@ -98,7 +98,13 @@ package enum Files {
     guard let directory = opendir(path) else { throw Errno(rawValue: errno) }
     defer { closedir(directory) }
     var result: [String] = []
-    while let entry = readdir(directory) {
+    while true {
+      errno = 0
+      guard let entry = readdir(directory) else {
+        // What an error cut short is no list.
+        guard errno == 0 else { throw Errno(rawValue: errno) }
+        break
+      }
       let name = withUnsafePointer(to: &entry.pointee.d_name) {
         $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
       }

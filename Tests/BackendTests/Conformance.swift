@@ -15,6 +15,7 @@ struct Conformance {
     ("replace replaces", { try await $0.replacing() }),
     ("lists are ordered, after a key, and limited", { try await $0.lists() }),
     ("lists have the sizes of objects", { try await $0.sizes() }),
+    ("stored names are those of all objects, and of the top alone", { try await $0.storedNames() }),
     ("delete is idempotent", { try await $0.deletes() }),
     ("what could leave the store is no key", { try await $0.badKeys() }),
     ("news are told", { try await $0.news() }),
@@ -104,6 +105,25 @@ struct Conformance {
     #expect(try await other.listObjects(prefix: "s/", after: nil, limit: 10) == expected)
     #expect(
       try await other.listObjects(prefix: "s/", after: "s/0", limit: 1) == [expected[1]])
+  }
+
+  func storedNames() async throws {
+    let container = "containers/" + String(repeating: "a", count: 32) + "/"
+    let keys = [container + "log/1", container + "log/2", container + "packs/x"]
+    for key in keys + ["format", "names/n"] { #expect(try await one.putIfAbsent(key, [])) }
+    let top = try await other.storedNames(prefix: "", after: nil, limit: 10)
+    // A directory has one for temporary files.
+    #expect(top.filter { $0 != "tmp/" } == ["containers/", "format", "names/"])
+    #expect(try await other.storedNames(prefix: "", after: nil, limit: 1) == ["containers/"])
+    for limit in 0...keys.count {
+      let names = try await other.storedNames(prefix: "containers/", after: nil, limit: limit)
+      #expect(names == Array(keys.prefix(limit)))
+    }
+    for (index, key) in keys.enumerated() {
+      let names = try await other.storedNames(prefix: "containers/", after: key, limit: 10)
+      #expect(names == Array(keys[(index + 1)...]))
+    }
+    #expect(try await other.storedNames(prefix: "none/", after: nil, limit: 10) == [])
   }
 
   func deletes() async throws {

@@ -58,6 +58,73 @@ import Testing
     #expect(try Files.names(in: path + "/tmp").isEmpty)
   }
 
+  @Test("a start removes old temporary files of writers, and nothing else in tmp")
+  func leftovers() throws {
+    _ = try DirectoryStore(path: path, createIfMissing: true)
+    let tmp = path + "/tmp/"
+    let others = ["-1", "1-", "77-1-2", "77-DEADBEEF", "notes.txt", "x-1"]
+    for name in ["1-0", "77-deadbeef", "78-new"] + others { try write("x", to: tmp + name) }
+    try write("x", to: tmp + "78-abc")
+    try Files.makeDirectory(tmp + "79-d")
+    #expect(symlink("notes.txt", tmp + "79-e") == 0)
+    let times = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 1, tv_nsec: 0)]
+    for name in try Files.names(in: path + "/tmp") where name != "78-abc" {
+      #expect(utimensat(AT_FDCWD, tmp + name, times, AT_SYMLINK_NOFOLLOW) == 0)
+    }
+    _ = try DirectoryStore(path: path, createIfMissing: false)
+    let left = try Files.names(in: path + "/tmp")
+    #expect(left == (others + ["78-abc", "78-new", "79-d", "79-e"]).sorted())
+  }
+
+  // Root may read every directory.
+  @Test(
+    "a list passes over an unreadable directory that can hold no objects, and fails for any other",
+    .enabled(if: geteuid() != 0))
+  func unreadableDirectories() async throws {
+    let store = try DirectoryStore(path: path, createIfMissing: true)
+    let container = "containers/" + String(repeating: "a", count: 32)
+    let snapshot = container + "/snapshots/00000000000000000001"
+    let keys = [container + "/log/1", snapshot + "/index", "format", "names/n"]
+    for key in keys { #expect(try await store.putIfAbsent(key, [1])) }
+    let foreign = ["", "names/", "containers/", container + "/", container + "/log/"]
+      .map { path + "/" + $0 + "zz" }
+    for directory in foreign { try Files.makeDirectory(directory, mode: 0) }
+    defer { for directory in foreign { rmdir(directory) } }
+    #expect(try await store.list(prefix: "", after: nil, limit: 10) == keys)
+    #expect(try await store.list(prefix: container + "/log/", after: nil, limit: 10) == [keys[0]])
+    await expectNotPermitted { _ = try await store.list(prefix: "zz/", after: nil, limit: 10) }
+    let names = try await store.storedNames(prefix: container + "/log/", after: nil, limit: 10)
+    #expect(names == [keys[0], container + "/log/zz/"])
+    for directory in ["names", "containers", container, container + "/log", snapshot] {
+      #expect(chmod(path + "/" + directory, 0) == 0)
+      defer { chmod(path + "/" + directory, 0o700) }
+      await expectNotPermitted { _ = try await store.list(prefix: "", after: nil, limit: 10) }
+    }
+  }
+
+  @Test("stored names include those that are no keys, and directories that can hold no objects")
+  func storedNames() async throws {
+    let store = try DirectoryStore(path: path, createIfMissing: true)
+    for key in ["format", "names/n", "names/zz/inner"] {
+      #expect(try await store.putIfAbsent(key, [1]))
+    }
+    for name in ["a b", "names/.hidden", "names/~x.tmp"] { try write("x", to: path + "/" + name) }
+    try Files.makeDirectory(path + "/.stfolder")
+    #expect(symlink("n", path + "/names/link") == 0)
+    #expect(
+      try await store.storedNames(prefix: "", after: nil, limit: 10)
+        == [".stfolder/", "a b", "format", "names/", "tmp/"])
+    let names = ["names/.hidden", "names/link", "names/n", "names/zz/", "names/~x.tmp"]
+    #expect(try await store.storedNames(prefix: "names/", after: nil, limit: 10) == names)
+    for (index, name) in names.enumerated() {
+      let rest = try await store.storedNames(prefix: "names/", after: name, limit: 10)
+      #expect(rest == Array(names[(index + 1)...]))
+    }
+    #expect(
+      try await store.list(prefix: "", after: nil, limit: 10)
+        == ["format", "names/n", "names/zz/inner"])
+  }
+
   @Test func somethingInTheWayIsSaid() async throws {
     try Files.makeDirectories(place.path + "/deep")
     try Files.replace(path, with: [1])
@@ -99,6 +166,16 @@ import Testing
     #expect(!Files.exists(path + "/log"))
     #expect(try await store.putIfAbsent("log/3", [1]))
     #expect(await news.next() != nil)
+  }
+
+  private func expectNotPermitted(_ call: () async throws -> Void) async {
+    do {
+      try await call()
+      Issue.record("it was done")
+    } catch StoreError.notPermitted {
+    } catch {
+      Issue.record(error)
+    }
   }
 
   private func expectUnavailable(_ call: () async throws -> Void) async {

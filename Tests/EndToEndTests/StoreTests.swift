@@ -37,6 +37,46 @@ extension EndToEnd {
       }
     }
 
+    @Test("doctor names foreign files at the top, and those whose names no object can have")
+    func foreignNames() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          mkdir "$CLOUD/lost+found" "$CLOUD/.Trash-1000"; echo junk > "$CLOUD/tmp/other"
+          on a doctor > found; not grep 'foreign files' found
+          names=('format.sync-conflict-20260101' 'devices/~x.tmp' 'names/3 (conflicted copy).x')
+          for name in "${names[@]}"; do echo junk > "$CLOUD/$name"; done
+          on a doctor > found
+          grep 'holds 3 files or directories' found > /dev/null
+          for name in "${names[@]}"; do grep -F "$name" found > /dev/null; done
+          """)
+      }
+    }
+
+    @Test("foreign directories that cannot be read stop nothing, and doctor names them")
+    func unreadableDirectories() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo one > "$A/one"; synced a
+          find "$CLOUD" -type d ! -path "$CLOUD/tmp" > directories
+          while read -r directory; do mkdir -m 0 "$directory/zz"; done < directories
+          echo two > "$A/two"; synced a
+          on a store verify
+          """)
+        try await account.device("b")
+        try await account.script(
+          """
+          synced b a
+          same "$(cat "$B/one" "$B/two" | tr '\\n' ' ')" 'one two '
+          on b doctor > found
+          grep 'foreign files' found | grep -F '"zz/"' > /dev/null
+          """)
+      }
+    }
+
     @Test("store verify uploads again what the backend lost, and names what nobody here has")
     func verify() async throws {
       try await withAccount { account in

@@ -132,6 +132,28 @@ import Testing
     #expect(server.requests.last?.contains("start-after=prefix%2Fa") == true)
   }
 
+  @Test("stored names include those that are no keys")
+  func storedNames() async throws {
+    let below = CannedServer([list(["prefix/names/", "prefix/names/a", "prefix/names/b c"])])
+    #expect(
+      try await store(below).storedNames(prefix: "names/", after: nil, limit: 10)
+        == ["names/", "names/a", "names/b c"])
+    // Some programs put an object with the name of the prefix.
+    let first = CannedServer.answer(
+      200,
+      "<ListBucketResult><IsTruncated>true</IsTruncated><Prefix>prefix/</Prefix>"
+        + "<NextContinuationToken>t/1</NextContinuationToken>"
+        + "<Contents><Key>prefix/</Key></Contents><Contents><Key>prefix/~x</Key></Contents>"
+        + "<CommonPrefixes><Prefix>prefix/names/</Prefix></CommonPrefixes></ListBucketResult>")
+    let top = CannedServer([first, list(["prefix/format"])])
+    #expect(
+      try await store(top).storedNames(prefix: "", after: nil, limit: 10)
+        == ["format", "names/", "~x"])
+    #expect(top.requests.count == 2)
+    #expect(top.requests.first?.contains("delimiter=%2F") == true)
+    #expect(top.requests.last?.contains("continuation-token=t%2F1") == true)
+  }
+
   /// As a store gives them that has many removed names to pass over.
   @Test func listsGoOnAfterEmptyPages() async throws {
     let empty = CannedServer.answer(
