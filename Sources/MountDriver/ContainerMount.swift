@@ -95,7 +95,8 @@ package final class ContainerMount: Sendable {
   /// Another mount namespace may have a copy of the mount, which keeps it in use although no path
   /// here leads to it. That copy loses its connection after `patience`, in milliseconds. Without
   /// `isForced` this throws `.copied` or `.bound` before anything is done: if there is a copy and
-  /// files of the mount are open, or if there is a bind mount of it.
+  /// files of the mount are open, or if there is a bind mount of it. A copy that mount propagation
+  /// made is no bind mount: the kernel unmounts it with the mount.
   package func unmount(patience: Int = 5000, isForced: Bool = false) throws(MountError) {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     if let top = mountpoint.topMount(), top.type != MountedFileSystem.ubiquityType {
@@ -125,11 +126,7 @@ package final class ContainerMount: Sendable {
   private func checkCopies(_ session: FuseSession) throws(MountError) {
     // Without it the device number may be another mount's by now.
     guard !session.hasLostConnection, let device, let table = try? MountTable.read() else { return }
-    let other = table.first {
-      $0.device == device && $0.type == MountedFileSystem.ubiquityType
-        && $0.mountpoint != Array(path.utf8)
-    }
-    if let other {
+    if let other = MountTable.bindMount(of: device, besides: Array(path.utf8), in: table) {
       throw .bound(path, other: String(decoding: other.mountpoint, as: UTF8.self))
     }
     guard fileSystem.hasOpenFiles,

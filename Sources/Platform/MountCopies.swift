@@ -2,6 +2,47 @@ internal import Glibc
 internal import SystemPackage
 
 extension MountTable {
+  /// A mount of the device at another place than `path` that stays when the mount at `path` is
+  /// unmounted: a bind mount. Nil if there is none.
+  package static func bindMount(
+    of device: String, besides path: [UInt8], in table: [MountedFileSystem]
+  ) -> MountedFileSystem? {
+    let mounts = table.filter {
+      $0.device == device && $0.type == MountedFileSystem.ubiquityType
+    }
+    let own = mounts.last { $0.mountpoint == path }
+    return mounts.first { other in
+      guard other.mountpoint != path else { return false }
+      return own.map { !isPropagated(from: $0, to: other, in: table) } ?? true
+    }
+  }
+
+  /// Whether the kernel unmounts `copy` when `mount` is unmounted: both are on the same directory,
+  /// which is visible through two mounts, and unmounting propagates from the one to the other.
+  private static func isPropagated(
+    from mount: MountedFileSystem, to copy: MountedFileSystem, in table: [MountedFileSystem]
+  ) -> Bool {
+    guard copy.root == mount.root,
+      let parent = table.first(where: { $0.id == mount.parent }),
+      let other = table.first(where: { $0.id == copy.parent }),
+      let group = parent.peerGroup, other.peerGroup == group || other.masterGroup == group,
+      let directory = covered(by: mount, on: parent)
+    else { return false }
+    return covered(by: copy, on: other) == directory
+  }
+
+  /// The directory that a mount is on, as a path from the root of the file system below it.
+  private static func covered(by mount: MountedFileSystem, on parent: MountedFileSystem)
+    -> [UInt8]?
+  {
+    let slash: [UInt8] = [0x2F]
+    guard contains(parent.mountpoint, mount.mountpoint) else { return nil }
+    let start = parent.mountpoint == slash ? 0 : parent.mountpoint.count
+    var path = parent.root == slash ? [] : parent.root
+    path += mount.mountpoint.dropFirst(start)
+    return path
+  }
+
   /// A process in another mount namespace that has a copy of the mount with this device and source,
   /// such as a process in a container. Nil if there is none, or none that this process may look at.
   package static func processWithCopy(of device: String, named source: String) -> Int32? {

@@ -4,6 +4,10 @@ package import SystemPackage
 
 /// One line of `/proc/self/mountinfo`.
 package struct MountedFileSystem: Hashable, Sendable {
+  /// Tells the mounts of one table from each other.
+  package let id: UInt64
+  /// The mount that it is on.
+  package let parent: UInt64
   /// `st_dev` of what is mounted, as `MAJOR:MINOR`.
   package let device: String
   /// The directory of the mounted file system that is visible here; `/` unless bind-mounted.
@@ -12,6 +16,10 @@ package struct MountedFileSystem: Hashable, Sendable {
   /// For FUSE `fuse.SUBTYPE`.
   package let type: String
   package let source: String
+  /// The kernel repeats a mount or unmount below this mount below all others of its peer group, and
+  /// below the mounts that have this group as their master. Source: mount_namespaces(7).
+  package let peerGroup: UInt64?
+  package let masterGroup: UInt64?
 
   /// Of the mounts that ubiquityfs makes.
   package static let ubiquityType = "fuse.ubiquityfs"
@@ -39,14 +47,24 @@ package enum MountTable {
     bytes.split(separator: 0x0A).compactMap { line in
       let fields = line.split(separator: 0x20, omittingEmptySubsequences: false)
       guard fields.count >= 10,
+        let id = UInt64(String(decoding: fields[0], as: UTF8.self)),
+        let parent = UInt64(String(decoding: fields[1], as: UTF8.self)),
         let dash = fields[6...].firstIndex(where: { $0.elementsEqual([0x2D]) }),
         fields.count > dash + 2
       else { return nil }
+      let options = fields[6..<dash].map { String(decoding: $0, as: UTF8.self) }
       return MountedFileSystem(
+        id: id, parent: parent,
         device: String(decoding: fields[2], as: UTF8.self), root: unescape(fields[3]),
         mountpoint: unescape(fields[4]), type: String(decoding: fields[dash + 1], as: UTF8.self),
-        source: String(decoding: unescape(fields[dash + 2]), as: UTF8.self))
+        source: String(decoding: unescape(fields[dash + 2]), as: UTF8.self),
+        peerGroup: number("shared:", in: options), masterGroup: number("master:", in: options))
     }
+  }
+
+  /// Of the option that begins with a tag.
+  private static func number(_ tag: String, in options: [String]) -> UInt64? {
+    options.first { $0.hasPrefix(tag) }.flatMap { UInt64($0.dropFirst(tag.count)) }
   }
 
   /// The mount that holds an absolute path without links in it: the longest mount point above it,
@@ -59,7 +77,7 @@ package enum MountTable {
     return best
   }
 
-  private static func contains(_ directory: [UInt8], _ path: [UInt8]) -> Bool {
+  static func contains(_ directory: [UInt8], _ path: [UInt8]) -> Bool {
     if directory == [0x2F] { return path.first == 0x2F }
     return path.starts(with: directory)
       && (path.count == directory.count || path[directory.count] == 0x2F)

@@ -86,6 +86,75 @@ import Testing
   }
 }
 
+/// Copies of a mount in the mount table of one namespace.
+@Suite struct MountCopiesTests {
+  /// `/home` is mounted whole and in part at other places.
+  private static let parents = """
+    22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+    30 22 8:2 / /home rw shared:2 - ext4 /dev/sda2 rw
+    31 22 8:2 / /mnt/peer rw shared:2 - ext4 /dev/sda2 rw
+    32 22 8:2 /me /mnt/part\\040of rw shared:2 - ext4 /dev/sda2 rw
+    33 22 8:2 / /mnt/slave rw shared:3 master:2 - ext4 /dev/sda2 rw
+    34 22 8:2 / /mnt/private rw - ext4 /dev/sda2 rw
+    60 30 0:50 / /home/me/Notes rw shared:9 - fuse.ubiquityfs a.b rw
+
+    """
+
+  private func bindMount(_ lines: String, of path: String = "/home/me/Notes") -> String? {
+    let table = MountTable.parse(Array((Self.parents + lines).utf8))
+    return MountTable.bindMount(of: "0:50", besides: Array(path.utf8), in: table).map {
+      String(decoding: $0.mountpoint, as: UTF8.self)
+    }
+  }
+
+  @Test("a line of the mount table names the mount, its parent and its groups")
+  func groups() throws {
+    let table = MountTable.parse(Array(Self.parents.utf8))
+    #expect(table.count == 7)
+    let slave = try #require(table.first { $0.id == 33 })
+    #expect(slave.parent == 22 && slave.peerGroup == 3 && slave.masterGroup == 2)
+    let alone = try #require(table.first { $0.id == 34 })
+    #expect(alone.peerGroup == nil && alone.masterGroup == nil)
+  }
+
+  @Test(
+    "a copy that mount propagation made is no bind mount",
+    arguments: [
+      "61 31 0:50 / /mnt/peer/me/Notes rw shared:9 - fuse.ubiquityfs a.b rw",
+      "61 32 0:50 / /mnt/part\\040of/Notes rw shared:9 - fuse.ubiquityfs a.b rw",
+      "61 33 0:50 / /mnt/slave/me/Notes rw master:9 - fuse.ubiquityfs a.b rw",
+      // Another mount.
+      "61 30 0:51 / /home/me/Other rw shared:9 - fuse.ubiquityfs a.c rw",
+    ])
+  func propagatedCopy(line: String) {
+    #expect(bindMount(line) == nil)
+  }
+
+  @Test(
+    "a mount that stays when the first one is unmounted is a bind mount",
+    arguments: [
+      // On another directory, also below the same mount and below a peer.
+      ("/home/me/bound", "61 30 0:50 / /home/me/bound rw shared:9 - fuse.ubiquityfs a.b rw"),
+      ("/mnt/peer/bound", "61 31 0:50 / /mnt/peer/bound rw - fuse.ubiquityfs a.b rw"),
+      ("/mnt/private/me/Notes", "61 34 0:50 / /mnt/private/me/Notes rw - fuse.ubiquityfs a.b rw"),
+      // Of a directory of the mount.
+      ("/mnt/peer/me/Notes", "61 31 0:50 /sub /mnt/peer/me/Notes rw - fuse.ubiquityfs a.b rw"),
+      // On a mount that this table does not have.
+      ("/hidden/me/Notes", "61 99 0:50 / /hidden/me/Notes rw - fuse.ubiquityfs a.b rw"),
+    ])
+  func stayingMount(path: String, line: String) {
+    #expect(bindMount(line) == path)
+  }
+
+  @Test("unmounting does not propagate from a slave to its master, nor from a private mount")
+  func oneWay() {
+    let slave = "61 33 0:50 / /mnt/slave/me/Notes rw master:9 - fuse.ubiquityfs a.b rw"
+    #expect(bindMount(slave, of: "/mnt/slave/me/Notes") == "/home/me/Notes")
+    let alone = "61 34 0:50 / /mnt/private/me/Notes rw - fuse.ubiquityfs a.b rw"
+    #expect(bindMount(alone, of: "/mnt/private/me/Notes") == "/home/me/Notes")
+  }
+}
+
 /// The remains of a killed daemon.
 @Suite struct ServedMountsTests {
   private static func daemon() throws -> Processes.Start {

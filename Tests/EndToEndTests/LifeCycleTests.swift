@@ -194,6 +194,40 @@ extension EndToEnd {
       }
     }
 
+    @Test(
+      "unmounting also unmounts the copies that mount propagation made of the mount",
+      .enabled(if: TestAccount.isRoot))
+    func unmountWithPropagatedMount() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo text > "$A/file"; synced a
+          on a unmount "$A_MOUNT"
+          base=$WORK/base; mkdir "$base"
+          # The trees below the base are unmounted with it, whatever stops the script.
+          trap 'umount -R -l "$base" 2> /dev/null || true' EXIT
+          mount -t tmpfs tmpfs "$base"; mount --make-shared "$base"
+          mkdir -p "$base/tree/notes" "$base/other" "$base/bound"
+          mount --bind "$base/tree" "$base/other"
+          mounts() { awk -v at="$base/" 'index($2, at) == 1 && $3 == "fuse.ubiquityfs"' /proc/self/mounts; }
+          as_a() { timeout 60 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs "$@"; }
+          on a mount "$CONTAINER" "$base/tree/notes"
+          same "$(mounts | wc -l)" 2
+          same "$(cat "$base/other/notes/Documents/file")" text
+          mount --bind "$base/tree/notes" "$base/bound"
+          refused "also mounted at $base/bound" as_a unmount "$base/tree/notes"
+          umount "$base/bound"
+          as_a unmount "$base/tree/notes"
+          same "$(mounts)" ''
+          as_a status > /dev/null
+          umount "$base/other"; umount "$base"
+          on a mount "$CONTAINER" "$A_MOUNT"
+          same "$(cat "$A/file")" text
+          """)
+      }
+    }
+
     @Test func onlyOneDaemonServesAStateDirectory() async throws {
       try await withAccount { account in
         try await account.device("a")
