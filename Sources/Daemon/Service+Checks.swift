@@ -151,6 +151,12 @@ extension DaemonService {
         }
         findings.append(
           Finding("backend", .ok, "it can be read and written, and the secret fits"))
+        // The condition is what the last look at the log found, so there is one first.
+        for session in account.sessions where !network.isMetered {
+          _ = try? connection.wait {
+            try await withDeadline(.seconds(10)) { try await session.sync.lookAtStore() }
+          }
+        }
         if let foreign = foreignObjects(account, connection) { findings.append(foreign) }
       } catch {
         findings.append(Finding("backend", .failed, error.message))
@@ -166,21 +172,42 @@ extension DaemonService {
     return findings
   }
 
-  /// Nil where there is none. A store of very many objects is not looked through to its end.
+  /// Nil if there is none. A store of very many objects is not looked through to its end.
   private func foreignObjects(_ account: AccountSession, _ connection: ClientConnection) -> Finding?
   {
-    let found = try? connection.wait {
-      try await withDeadline(.seconds(30)) { try await account.account.foreignObjects() }
+    // What was found before the deadline counts.
+    let progress = Lock(ForeignObjects())
+    _ = try? connection.wait {
+      try await withDeadline(.seconds(30)) {
+        await account.account.foreignObjects { found in progress.withLock { $0 = found } }
+      }
     }
-    guard let found, found.count > 0 else { return nil }
-    let names = found.examples.map { "\"\($0)\"" }.joined(separator: ", ")
+    let found = progress.withLock { $0 }
+    let gap = Self.gap(in: found)
+    guard found.count > 0 else {
+      return gap.map {
+        Finding("foreign files", found.failure == nil ? .ok : .warning, "none was found, but \($0)")
+      }
+    }
+    // The names may have control characters in them.
+    let names = found.examples.map(\.debugDescription).joined(separator: ", ")
     let rest = found.count - found.examples.count
     return Finding(
       "foreign files", .warning,
       "the backend holds \(found.isComplete ? "" : "at least ")\(found.count) "
-        + "\(found.count == 1 ? "file" : "files") that ubiquityfs did not write: \(names)"
-        + (rest > 0 ? " and \(rest) more" : "")
-        + ". They are ignored. Remove them, and find out which program writes there")
+        + "\(found.count == 1 ? "file or directory" : "files or directories") that ubiquityfs did "
+        + "not write: \(names)" + (rest > 0 ? " and \(rest) more" : "")
+        + ". They are ignored. Remove them, and find out which program writes there"
+        + (gap.map { "; \($0)" } ?? ""))
+  }
+
+  /// Nil if everything was looked at.
+  private static func gap(in found: ForeignObjects) -> String? {
+    guard !found.isComplete else { return nil }
+    let places = found.unfinished.map { $0.isEmpty ? "the top directory" : $0 }
+    let reason =
+      found.failure?.description ?? "there are too many names, or the backend answers slowly"
+    return "\(places.joined(separator: ", ")) could not be looked through to the end: \(reason)"
   }
 
   private var mounts: [Finding] {

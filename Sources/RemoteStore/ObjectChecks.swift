@@ -73,6 +73,9 @@ extension RemoteContainer {
   /// The object of a pack, for people.
   package func objectName(of pack: PackID) -> String { ObjectName.pack(incarnation, pack) }
 
+  /// The object that gives the container its name.
+  package var nameObject: String { ObjectName.name(keys.objectName(of: id)) }
+
   package func objectName(ofSegment sequence: UInt64) -> String {
     ObjectName.segment(incarnation, sequence)
   }
@@ -93,8 +96,12 @@ extension RemoteContainer {
 
   /// Whether the store has an object of a pack, whatever a list says.
   package func hasPack(_ pack: PackID) async throws(RemoteError) -> Bool {
+    try await isThere(ObjectName.pack(incarnation, pack))
+  }
+
+  private func isThere(_ name: String) async throws(RemoteError) -> Bool {
     do throws(StoreError) {
-      _ = try await store.get(ObjectName.pack(incarnation, pack), range: 0..<1)
+      _ = try await store.get(name, range: 0..<1)
       return true
     } catch .notFound {
       return false
@@ -170,7 +177,8 @@ extension RemoteContainer {
         continue
       }
       switch sizes[name] {
-      case nil: result.append((name, .missing))
+      // A list alone proves nothing.
+      case nil: result.append((name, try await isThere(name) ? .good : .missing))
       case .some(.some(let size)) where size != part.length:
         result.append((name, .damaged("it has \(size) bytes instead of \(part.length)")))
       default: result.append((name, .good))

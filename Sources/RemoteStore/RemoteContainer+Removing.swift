@@ -61,32 +61,52 @@ extension RemoteContainer {
 
   /// Of all devices that ever told. One that is damaged fails it: it might be the one that is behind.
   package func cursors() async throws(RemoteError) -> [DeviceCursor] {
-    var result: [DeviceCursor] = []
+    let (cursors, damaged) = try await readableCursors()
+    if let failure = damaged.first { throw failure }
+    return cursors
+  }
+
+  /// The same without those that are damaged, and what is wrong with each of these.
+  package func readableCursors() async throws(RemoteError) -> (
+    cursors: [DeviceCursor], damaged: [RemoteError]
+  ) {
+    var result: (cursors: [DeviceCursor], damaged: [RemoteError]) = ([], [])
     for (name, key) in try await store.ownKeys(ObjectName.cursors(incarnation)) {
       guard case .cursor(_, let device) = key else { continue }
-      let stored: [UInt8]
-      do throws(StoreError) {
-        stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)
-      } catch .notFound {
-        // Cursors are replaced and never removed: this one may be the one that is behind.
-        throw .store(.unavailable("the store lists \(name) and does not give it"))
-      } catch {
-        throw RemoteError(error)
-      }
-      let sealed = try ObjectHeader.cursor.body(of: stored, object: name)
-      do {
-        let plain = try keys.record.open(
-          sealed, associated(device), limit: RemoteLimits.smallObject)
-        let cursor = try DeviceCursor(decoding: plain)
-        guard cursor.device == device else {
-          throw SealError(reason: "it is another device's")
-        }
-        result.append(cursor)
-      } catch {
-        throw .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
+      do throws(RemoteError) {
+        result.cursors.append(try await cursor(of: device, name))
+      } catch .damaged(let object, let reason) {
+        result.damaged.append(.damaged(object: object, reason: reason))
+      } catch .newerFormat(let object, let version) {
+        result.damaged.append(.newerFormat(object: object, version: version))
       }
     }
     return result
+  }
+
+  private func cursor(of device: DeviceID, _ name: String) async throws(RemoteError) -> DeviceCursor
+  {
+    let stored: [UInt8]
+    do throws(StoreError) {
+      stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)
+    } catch .notFound {
+      // Cursors are replaced and never removed: this one may be the one that is behind.
+      throw .store(.unavailable("the store lists \(name) and does not give it"))
+    } catch {
+      throw RemoteError(error)
+    }
+    let sealed = try ObjectHeader.cursor.body(of: stored, object: name)
+    do {
+      let plain = try keys.record.open(
+        sealed, associated(device), limit: RemoteLimits.smallObject)
+      let cursor = try DeviceCursor(decoding: plain)
+      guard cursor.device == device else {
+        throw SealError(reason: "it is another device's")
+      }
+      return cursor
+    } catch {
+      throw .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
+    }
   }
 
   private func associated(_ device: DeviceID) -> AssociatedData {

@@ -64,9 +64,10 @@ struct VersionsCommand: ParsableCommand {
         The current version stays unless --keep leaves it out. Kept versions that are not current \
         become files beside it. The others go to the trash (`ubiquityfs trash`).
 
-        If the file has versions that the last `versions list` did not show, nothing is done and the \
-        exit status is 5. So it is if --keep leaves out the current version and no `versions list` \
-        was run since the daemon began. --current says which version may be replaced.
+        If the file has versions that the last `versions list` since the daemon began did not \
+        show, nothing is done and the exit status is 5. So it is if --keep leaves out the current \
+        version and no `versions list` was run since the daemon began. --current says which version \
+        may be replaced.
         """)
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
     @Option(

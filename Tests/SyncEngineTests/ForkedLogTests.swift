@@ -7,8 +7,10 @@ import Testing
 
 /// A store that shows each device its own end of the log.
 @Suite(.serialized) struct ForkedLogTests {
-  @Test("two devices with different segments of one number learn it from their cursors")
-  func aForkIsSeen() async throws {
+  @Test(
+    "two devices with different segments of one number learn it, also beside a damaged cursor",
+    arguments: [false, true])
+  func aForkIsSeen(besideDamage: Bool) async throws {
     try await withRestorableStore { house in
       let fork = ForkedStore(house.store)
       let first = try house.device()
@@ -24,6 +26,15 @@ import Testing
       #expect(first.sync.condition.isNormal && second.sync.condition.isNormal)
 
       try await first.sync.compareHeads()
+      if besideDamage {
+        let cursors = try await house.store.list(prefix: "containers/", after: nil, limit: .max)
+          .filter { $0.contains("/devices/") }
+        let place = try #require(cursors.first?.dropLast(32))
+        for digit in ["0", "f"] {
+          let key = String(place) + String(repeating: digit, count: 32)
+          try await house.store.replace(key, Array("damaged".utf8))
+        }
+      }
       await #expect(throws: SyncFailure.self) { try await second.sync.compareHeads() }
       await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
       for (device, path) in [(first, "Documents/first"), (second, "Documents/second")] {

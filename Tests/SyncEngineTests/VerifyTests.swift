@@ -209,19 +209,21 @@ import Testing
     }
   }
 
-  @Test("a missing segment is reported as an object")
-  func missingSegment() async throws {
+  @Test(
+    "missing segments are reported as objects, also the first ones of a log without a snapshot",
+    arguments: [[3], [1], [1, 2]])
+  func missingSegment(_ numbers: [Int]) async throws {
     try await withSetting { setting in
       for index in 0..<3 {
         try setting.first.write("Documents/more \(index)", [1])
         try await settle(setting.first, setting.second)
       }
-      let segment = try #require(
-        try await setting.store.list(prefix: "containers/", after: nil, limit: 1000)
-          .first { $0.hasSuffix("/log/00000000000000000003") })
-      try await setting.store.delete(segment)
+      let segments = try await setting.store.list(prefix: "containers/", after: nil, limit: 1000)
+        .filter { key in numbers.contains { key.hasSuffix("/log/0000000000000000000\($0)") } }
+      #expect(segments.count == numbers.count)
+      for segment in segments { try await setting.store.delete(segment) }
       let report = try await setting.first.sync.verify(VerifyOptions())
-      #expect(paths(report.missing) == [segment])
+      #expect(paths(report.missing) == segments)
     }
   }
 

@@ -44,6 +44,24 @@ import Testing
     }
   }
 
+  @Test(
+    "`store verify` asks for segments that one list does not show, and reports none of them",
+    arguments: 0..<6)
+  func listInVerification(after requests: Int) async throws {
+    try await withRestorableStore { house in
+      let store = OneWrongAnswer(house.store)
+      let device = try house.device(through: store)
+      for number in 0..<3 {
+        try device.write("Documents/\(number)", [UInt8(number)])
+        try await settle(device)
+      }
+      store.answerWrongly(.list, "/log/", after: requests)
+      let report = try await device.sync.verify(VerifyOptions())
+      #expect(report.isWell, "\(report.missing) \(report.damaged)")
+      #expect(device.sync.condition.isNormal)
+    }
+  }
+
   @Test("an eviction asks for packs that one list does not show, and uploads nothing again")
   func listOfPacks() async throws {
     try await withRestorableStore { house in

@@ -99,6 +99,7 @@ extension ContainerSync {
         }
         continue
       }
+      if hasForeignName { _ = try await keepName(remote) }
       if foreignHead == nil { setCondition(.normal) }
       guard !batch.segments.isEmpty else { return try checkForeignHead() }
       for segment in batch.segments {

@@ -33,8 +33,12 @@ extension ContainerSync {
     if case .failed(let failure) = await runCycle(freshly: true) { throw failure }
     do throws(CycleFailure) {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+      _ = try await keepName(remote)
       try await tellCursor(to: remote, isDue: true)
-      let cursors = try await remotely { () throws(RemoteError) in try await remote.cursors() }
+      let (cursors, damaged) = try await remotely { () throws(RemoteError) in
+        try await remote.readableCursors()
+      }
+      for failure in damaged { logger.warning("\(failure)") }
       let recovery = try local { () throws(Errno) in try coordinator.catalog.recovery() }
       let others = cursors.filter {
         $0.device != device && $0.hash != nil && $0.recovery == recovery?.number ?? 0

@@ -86,6 +86,8 @@ package actor ContainerSync {
   var deniedRoom: Set<ItemID> = []
   /// Those of them that are told to the user, with their sizes; of one cycle.
   var deniedFiles: [ItemID: BeyondQuota] = [:]
+  /// Another container had the name of this one in the store at the last look for it.
+  var hasForeignName = false
   /// How many calls wait for everything to be sent: for them programs need not pause.
   var hurrying = 0
   /// News were heard since the last look: the log has most likely a segment more.

@@ -11,6 +11,8 @@ package enum StoreCondition: Sendable, Hashable {
   /// The container has no name there, and no record says that it was deleted. Absence proves
   /// nothing.
   case missing(object: String)
+  /// Its name was missing there, and another device made a container of that name meanwhile.
+  case foreignName(object: String)
   /// Another device deleted the container; the text says so.
   case deleted(String)
 
@@ -21,7 +23,7 @@ package enum StoreCondition: Sendable, Hashable {
     switch self {
     case .normal: "normal"
     case .rolledBack: "rolledBack"
-    case .missing: "missing"
+    case .missing, .foreignName: "missing"
     case .deleted: "deleted"
     }
   }
@@ -39,6 +41,12 @@ package enum StoreCondition: Sendable, Hashable {
         + "it was deleted. Nothing is uploaded, evicted or removed. Restore the backend. If the "
         + "container is gone for good, unmount it and run: ubiquityfs container set-aside add "
         + "\(container)"
+    case .foreignName(let object):
+      "another container has the name \(container) in the backend: \(object) was missing there, "
+        + "and a device made a new one. Nothing of this one is uploaded, evicted or removed. To go "
+        + "on with the other one, unmount this one and run: ubiquityfs container set-aside add "
+        + "\(container). Then copy what is local of this one into a directory with: ubiquityfs "
+        + "container set-aside restore \(container) DIRECTORY"
     case .deleted(let text): text
     }
   }

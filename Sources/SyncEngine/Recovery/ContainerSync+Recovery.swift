@@ -54,13 +54,16 @@ extension ContainerSync {
     try await lookAtStore()
     // A deleted container stays deleted.
     try link.check()
-    if !condition.isNormal {
-      do throws(CycleFailure) {
-        let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+    do throws(CycleFailure) {
+      let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+      if condition.isNormal {
+        // The name alone may be missing.
+        _ = try await keepName(remote)
+      } else {
         (outcome.sequence, disputed) = try await publishRecovery(to: remote)
-      } catch {
-        throw error.asSyncFailure
       }
+    } catch {
+      throw error.asSyncFailure
     }
     supplied = 0
     try await sync(needsRoom: false)

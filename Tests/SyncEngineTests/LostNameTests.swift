@@ -1,0 +1,107 @@
+import Backend
+import Model
+import Platform
+import RemoteStore
+import SyncEngine
+import SystemPackage
+import Testing
+
+/// A store that loses the object with the name of a container, and nothing else.
+@Suite(.serialized) struct LostNameTests {
+  enum Finder: CaseIterable, Sendable {
+    case comparison, verification, recovery
+  }
+
+  private func loseName(_ house: RestorableHousehold) async throws -> String {
+    let names = try await house.store.list(prefix: "names/", after: nil, limit: 10)
+    try #require(names.count == 1)
+    try await house.store.delete(names[0])
+    return names[0]
+  }
+
+  @Test(
+    "a device puts a lost name there again, and a new device finds the container",
+    arguments: Finder.allCases)
+  func lostName(_ finder: Finder) async throws {
+    try await withRestorableStore { house in
+      let (first, second, _) = try await house.pair()
+      let name = try await loseName(house)
+      switch finder {
+      case .comparison: try await first.sync.compareHeads()
+      case .verification:
+        let report = try await first.sync.verify(VerifyOptions())
+        #expect(report.isWell)
+        #expect(report.repaired == 1)
+      case .recovery: _ = try await first.sync.recoverStore()
+      }
+      #expect(try await house.store.list(prefix: "names/", after: nil, limit: 10) == [name])
+      #expect(first.sync.condition.isNormal)
+      let third = try house.device()
+      try await settle(first, second, third)
+      #expect(try await third.read("Documents/old") == [1])
+    }
+  }
+
+  @Test("a device whose container's name another one got sends nothing until the name is back")
+  func foreignName() async throws {
+    try await withRestorableStore { house in
+      let (first, _, _) = try await house.pair()
+      let name = try await loseName(house)
+      let stranger = try house.device()
+      try await stranger.sync.sync(timeout: .seconds(60))
+      #expect(try stranger.find("Documents/old") == nil)
+
+      await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
+      #expect(!first.sync.condition.isNormal)
+      #expect(await first.sync.status().errors.contains { $0.contains("set-aside add") })
+      await #expect(throws: Errno.resourceBusy) { try await first.evict("Documents/old") }
+      let before = try await house.copy()
+      try first.write("Documents/new", [2])
+      await #expect(throws: SyncFailure.self) {
+        try await first.sync.sync(timeout: .seconds(60))
+      }
+      #expect(try await house.copy() == before)
+      let report = try? await first.sync.verify(VerifyOptions())
+      #expect(report?.isWell != true)
+
+      // The user takes away what the other device made.
+      try await house.store.delete(name)
+      try await first.sync.sync(timeout: .seconds(60))
+      #expect(first.sync.condition.isNormal)
+      #expect(try first.isUploaded("Documents/new"))
+      let third = try house.device()
+      try await settle(first, third)
+      #expect(try await third.read("Documents/new") == [2])
+    }
+  }
+
+  @Test("the name of a container that was deleted is not put again")
+  func deleted() async throws {
+    try await withRestorableStore { house in
+      let (first, _, _) = try await house.pair()
+      let account = try await RemoteAccount.open(
+        store: house.store, secret: house.secret, createIfMissing: false)
+      let deletion = ContainerDeletion(
+        device: Model.DeviceID(high: 1, low: 2), time: Timestamp(nanoseconds: 3))
+      try await account.deleteContainer(EngineDevice.container, by: deletion)
+      await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
+      #expect(first.sync.isDeleted)
+      #expect(try await house.store.list(prefix: "names/", after: nil, limit: 10) == [])
+    }
+  }
+
+  @Test("a name that is missing with the log is not put: the store may be another one")
+  func lostWithTheLog() async throws {
+    try await withRestorableStore { house in
+      let (first, _, _) = try await house.pair()
+      for key in try await house.store.list(prefix: "", after: nil, limit: .max)
+      where key.hasPrefix("names/") || key.hasPrefix("containers/") {
+        try await house.store.delete(key)
+      }
+      await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
+      #expect(!first.sync.condition.isNormal)
+      #expect(try await house.store.list(prefix: "names/", after: nil, limit: 10) == [])
+      #expect(try await first.read("Documents/old") == [1])
+    }
+  }
+}
