@@ -47,8 +47,8 @@ extension ContentFiles {
     if isCancelled() { return .cancelled }
     if (try? input.clone(to: output)) != nil { return nil }
     let size = try input.length()
-    // Holes take no room.
-    var left = try input.blocks() &* 512
+    // Holes take no room, and reserved space becomes a hole.
+    var left = try input.dataBytes()
     try output.truncate(to: 0)
     try output.truncate(to: size)
     var sinceLook = Self.diskLook
@@ -86,7 +86,7 @@ extension ContentFiles {
   private func lackingBytes(
     forCopyOf input: OpenFile, _ reserve: (DiskStatistics) -> UInt64
   ) -> UInt64 {
-    let bytes = ((try? input.blocks()) ?? 0) &* 512
+    let bytes = (try? input.dataBytes()) ?? 0
     return lackingBytes(for: bytes, reserve) ?? bytes
   }
 }

@@ -152,9 +152,12 @@ extension DaemonService {
         findings.append(
           Finding("backend", .ok, "it can be read and written, and the secret fits"))
         // The condition is what the last look at the log found, so there is one first.
-        for session in account.sessions where !network.isMetered {
-          _ = try? connection.wait {
-            try await withDeadline(.seconds(10)) { try await session.sync.lookAtStore() }
+        let sessions = account.sessions
+        _ = try? connection.wait {
+          try await Self.abandoning(after: .seconds(10)) {
+            await withTaskGroup { group in
+              for session in sessions { group.addTask { await session.sync.checkHead() } }
+            }
           }
         }
         if let foreign = foreignObjects(account, connection) { findings.append(foreign) }

@@ -25,10 +25,26 @@ extension MountTable {
     guard copy.root == mount.root,
       let parent = table.first(where: { $0.id == mount.parent }),
       let other = table.first(where: { $0.id == copy.parent }),
-      let group = parent.peerGroup, other.peerGroup == group || other.masterGroup == group,
+      let group = parent.peerGroup, receives(other, from: group, in: table),
       let directory = covered(by: mount, on: parent)
     else { return false }
     return covered(by: copy, on: other) == directory
+  }
+
+  /// Whether the kernel repeats on a mount what happens on those of a peer group: it is in the group,
+  /// or the group is its master, or that of a group between them.
+  private static func receives(
+    _ mount: MountedFileSystem, from group: UInt64, in table: [MountedFileSystem]
+  ) -> Bool {
+    if mount.peerGroup == group { return true }
+    var master = mount.masterGroup
+    // The groups make a tree. Its depth cannot be greater than the number of mounts.
+    for _ in table {
+      guard let next = master else { return false }
+      if next == group { return true }
+      master = table.first { $0.peerGroup == next && $0.masterGroup != nil }?.masterGroup
+    }
+    return false
   }
 
   /// The directory that a mount is on, as a path from the root of the file system below it.

@@ -73,6 +73,18 @@ extension OpenFile {
       })
   }
 
+  /// How many bytes are not in holes; space that was reserved and not written to is a hole.
+  package func dataBytes() throws(Errno) -> UInt64 {
+    let size = try length()
+    var sum: UInt64 = 0
+    var position: UInt64 = 0
+    while position < size, let data = try nextData(from: position), data < size {
+      position = min(size, try nextHole(from: data) ?? size)
+      sum += position - data
+    }
+    return sum
+  }
+
   /// `ioctl_ficlone(2)`: makes the whole of `target` share the blocks of this file, holes kept. Most
   /// file systems cannot. A failed call may leave a part in `target`.
   package func clone(to target: OpenFile) throws(Errno) {

@@ -31,7 +31,10 @@ extension RemoteContainer {
     _ = try await storing { () async throws(StoreError) in
       try await target.putIfAbsent(object, ObjectHeader.name.bytes + sealed)
     }
-    return try await keys.containerInfo(object, in: store)?.incarnation == incarnation
+    guard let named = try await keys.containerInfo(object, in: store) else {
+      throw .store(.unavailable("the backend does not show \(object), which was just put there"))
+    }
+    return named.incarnation == incarnation
   }
 
   /// A segment that changes nothing, for the place where a log goes on after a recovery. It is put

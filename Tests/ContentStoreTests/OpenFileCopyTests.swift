@@ -65,9 +65,9 @@ import Testing
     try write(1, at: 100 * Self.mebibyte)
     try source.truncate(to: 200 * Self.mebibyte)
     try source.synchronize()
-    let blocks = try source.blocks()
+    let data = try source.dataBytes()
     // Holes take no room.
-    room.withLock { $0 = [blocks * 512 + 10] }
+    room.withLock { $0 = [data + 10] }
     let result = try copy(reserve: 10)
     #expect(try openWithoutName() == 1)
     #expect(try result.length() == 200 * Self.mebibyte)
@@ -80,19 +80,31 @@ import Testing
   func aCopyLeavesTheReserve() throws {
     try write(1, at: 100 * Self.mebibyte)
     guard !clonesFiles else { return }
-    let blocks = try source.blocks()
-    room.withLock { $0 = [blocks * 512 + 9] }
+    let data = try source.dataBytes()
+    room.withLock { $0 = [data + 9] }
     #expect(throws: CopyFailure.noRoom(missing: 1)) { try copy(reserve: 10) }
     #expect(try openWithoutName() == 0)
+  }
+
+  @Test("space that is reserved and not written to counts for nothing, and is a hole in the copy")
+  func reservedSpace() throws {
+    try write(1)
+    #expect(posix_fallocate(source.descriptor, 0, off_t(64 * Self.mebibyte)) == 0)
+    guard !clonesFiles else { return }
+    #expect(try source.blocks() * 512 > 60 * Self.mebibyte)
+    room.withLock { $0 = [2 * Self.mebibyte] }
+    let result = try copy(reserve: 10)
+    #expect(try result.length() == 64 * Self.mebibyte)
+    #expect(try result.blocks() * 512 < 2 * Self.mebibyte)
   }
 
   @Test("a copy stops and leaves nothing when another program fills the disk")
   func aCopyStopsWhenTheDiskFills() throws {
     try write(80)
     guard !clonesFiles else { return }
-    let blocks = try source.blocks()
+    let data = try source.dataBytes()
     room.withLock { $0 = [1 << 40, 3 * Self.mebibyte] }
-    let left = blocks * 512 - 64 * Self.mebibyte
+    let left = data - 64 * Self.mebibyte
     #expect(throws: CopyFailure.noRoom(missing: left + Self.mebibyte)) {
       try copy(reserve: 4 * Self.mebibyte)
     }

@@ -77,6 +77,24 @@ extension EndToEnd {
       }
     }
 
+    @Test("store recover and store verify put a lost name of a container again")
+    func lostName() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo kept > "$A/kept"; synced a
+          name=$(ls "$CLOUD/names")
+          rm "$CLOUD/names/$name"; on a store recover; [ -e "$CLOUD/names/$name" ]
+          rm "$CLOUD/names/$name"; on a store verify; [ -e "$CLOUD/names/$name" ]
+          # The log is not what the last look found.
+          rm "$CLOUD"/containers/*/log/*1
+          on a doctor > found || true
+          grep 'went back to an earlier state' found > /dev/null
+          """)
+      }
+    }
+
     @Test("store verify uploads again what the backend lost, and names what nobody here has")
     func verify() async throws {
       try await withAccount { account in

@@ -75,6 +75,75 @@ import Testing
     }
   }
 
+  @Test("a device that starts anew still knows that another container has the name")
+  func foreignNameAfterARestart() async throws {
+    try await withRestorableStore { house in
+      let (first, _, _) = try await house.pair()
+      let log = try #require(
+        try await house.store.list(prefix: "containers/", after: nil, limit: 1).first)
+      let incarnation = IncarnationID(hex: String(log.dropFirst("containers/".count).prefix(32)))
+      let account = try await RemoteAccount.open(
+        store: house.store, secret: house.secret, createIfMissing: false)
+      let name = try await loseName(house)
+      let stranger = try house.device()
+      try await stranger.sync.sync(timeout: .seconds(60))
+      await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
+      await first.stop()
+
+      let next = try EngineDevice(
+        store: house.store, secret: house.secret, incarnation: #require(incarnation),
+        format: account.format, after: first)
+      await next.sync.start()
+      #expect(!next.sync.condition.isNormal)
+      await #expect(throws: Errno.resourceBusy) { try await next.evict("Documents/old") }
+      try next.write("Documents/new", [2])
+      await #expect(throws: SyncFailure.self) {
+        try await next.sync.sync(timeout: .seconds(60))
+      }
+      try await house.store.delete(name)
+      try await next.sync.sync(timeout: .seconds(60))
+      #expect(next.sync.condition.isNormal)
+      #expect(try next.isUploaded("Documents/new"))
+      await next.end()
+    }
+  }
+
+  @Test("a damaged name stops no comparison and no recovery, and is reported")
+  func damagedName() async throws {
+    try await withRestorableStore { house in
+      let (first, second, _) = try await house.pair()
+      let name = try #require(
+        try await house.store.list(prefix: "names/", after: nil, limit: 10).first)
+      var bytes = try await house.store.get(name)
+      bytes[bytes.count - 1] ^= 1
+      try await house.store.replace(name, bytes)
+      for device in [first, second] {
+        try await device.sync.compareHeads()
+        _ = try await device.sync.recoverStore()
+        let report = try await device.sync.verify(VerifyOptions())
+        #expect(report.missing == [])
+        #expect(report.damaged.count == 1)
+        #expect(device.sync.condition.isNormal)
+      }
+    }
+  }
+
+  @Test("a store that does not show the name that was just put there is no store with another one")
+  func hiddenName() async throws {
+    try await withRestorableStore { house in
+      let store = HidingStore(house.store)
+      let device = try house.device(through: store)
+      try device.write("Documents/old", [1])
+      try await settle(device)
+      store.hides.withLock { $0 = true }
+      await #expect(throws: SyncFailure.self) { try await device.sync.compareHeads() }
+      #expect(device.sync.condition.isNormal)
+      try device.write("Documents/new", [2])
+      try await settle(device)
+      #expect(try device.isUploaded("Documents/new"))
+    }
+  }
+
   @Test("the name of a container that was deleted is not put again")
   func deleted() async throws {
     try await withRestorableStore { house in
@@ -103,5 +172,22 @@ import Testing
       #expect(try await house.store.list(prefix: "names/", after: nil, limit: 10) == [])
       #expect(try await first.read("Documents/old") == [1])
     }
+  }
+}
+
+/// A store that shows no names while `hides` is set.
+private final class HidingStore: PassingStore {
+  let store: any ObjectStore
+  let hides = Lock(false)
+  private let empty: any ObjectStore = MemoryStore()
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    let isHidden = call.kind == .get && call.key.hasPrefix("names/") && hides.withLock(\.self)
+    return try await body(isHidden ? empty : store)
   }
 }

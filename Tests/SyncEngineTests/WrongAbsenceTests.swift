@@ -62,6 +62,23 @@ import Testing
     }
   }
 
+  @Test("`store verify` does not ask for the numbers that a recovery passed over")
+  func verificationAfterARecovery() async throws {
+    try await withRestorableStore { house in
+      let (first, second, earlier) = try await house.pair()
+      try first.write("Documents/lost", [2])
+      try await settle(first, second)
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(60)) }
+      _ = try await first.sync.recoverStore()
+      try await settle(first, second)
+      let before = house.requests(of: second)
+      let report = try await second.sync.verify(VerifyOptions())
+      #expect(report.isWell, "\(report.missing.prefix(3)) \(report.damaged.prefix(3))")
+      #expect(house.requests(of: second) - before < 100)
+    }
+  }
+
   @Test("an eviction asks for packs that one list does not show, and uploads nothing again")
   func listOfPacks() async throws {
     try await withRestorableStore { house in

@@ -124,6 +124,13 @@ extension ContainerSync {
     health.confirm(position, at: started)
   }
 
+  /// Reads the head of the log now, and sets `condition` if the store does not hold it. For a report:
+  /// a store that cannot be read is another report's concern.
+  package func checkHead() async {
+    guard condition.isNormal, let remote = try? await link.container() else { return }
+    try? await confirmHead(remote)
+  }
+
   /// Puts a segment into the log, unless the store is not sound.
   func put(
     _ changes: LogChanges, after position: LogPosition, to remote: RemoteContainer

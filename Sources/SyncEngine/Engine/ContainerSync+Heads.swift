@@ -33,7 +33,7 @@ extension ContainerSync {
     if case .failed(let failure) = await runCycle(freshly: true) { throw failure }
     do throws(CycleFailure) {
       let remote = try await remotely { () throws(RemoteError) in try await link.container() }
-      _ = try await keepName(remote)
+      try await keepNameIfReadable(remote)
       try await tellCursor(to: remote, isDue: true)
       let (cursors, damaged) = try await remotely { () throws(RemoteError) in
         try await remote.readableCursors()

@@ -7,8 +7,9 @@ internal import SystemPackage
 /// The store may lose the object that names the container alone, while its log is whole. A new
 /// device would then make another container of that name, and the two would never share a file.
 extension ContainerSync {
-  /// Puts the name again where it is missing. True: it did. Throws when another container has the
-  /// name; `condition` says so then, until the name is this one's again.
+  /// Puts the name again where it is missing. True: it did. Throws `.unsound` when another container
+  /// has the name, or the log is not whole either; `condition` says so then. A name that is damaged
+  /// is left alone.
   ///
   /// A deletion has a record, which is put before the name goes and also ends the log. So a name
   /// that is missing beside a whole log without an end is lost.
@@ -18,11 +19,18 @@ extension ContainerSync {
     let presence = try await remotely { () throws(RemoteError) in try await remote.presence() }
     switch presence {
     case .there:
-      hasForeignName = false
+      try setForeignName(false)
       return false
     case .deleted(let deletion): throw ended(by: deletion)
     case .missing(let object):
-      try await confirmHead(remote)
+      do throws(CycleFailure) { try await confirmHead(remote) } catch {
+        switch error {
+        case .unsound, .remote(.logRemoved), .remote(.damaged):
+          setCondition(.missing(object: object))
+          throw .unsound(storeProblem ?? object)
+        default: throw error
+        }
+      }
       // Another device may have begun to delete it between the two requests for its presence.
       let deletion = try await remotely { () throws(RemoteError) in try await remote.deletion() }
       if let deletion { throw ended(by: deletion) }
@@ -30,14 +38,46 @@ extension ContainerSync {
       let isOurs = try await remotely { () throws(RemoteError) in
         try await remote.restoreName(from: origin)
       }
-      guard isOurs else {
-        hasForeignName = true
-        setCondition(.foreignName(object: object))
-        throw .unsound(storeProblem ?? object)
-      }
-      hasForeignName = false
+      try setForeignName(!isOurs)
+      guard isOurs else { throw .unsound(storeProblem ?? object) }
       logger.warning("the backend had lost \(object), the name of the container; it is there again")
       return true
     }
   }
+
+  /// The same for a caller to whom the name matters less than what follows: a name that is damaged
+  /// does not stop it.
+  func keepNameIfReadable(_ remote: RemoteContainer) async throws(CycleFailure) {
+    do throws(CycleFailure) { _ = try await keepName(remote) } catch {
+      guard let damage = error.damage else { throw error }
+      logger.warning("\(damage)")
+    }
+  }
+
+  /// Durable: a daemon that starts anew must not take the name for its own.
+  private func setForeignName(_ isForeign: Bool) throws(CycleFailure) {
+    guard isForeign != hasForeignName else {
+      if isForeign { setCondition(.foreignName) }
+      return
+    }
+    try local { () throws(Errno) in
+      try coordinator.catalog.setCompactionNote(Self.foreignNameNote, isForeign ? 1 : 0)
+      try coordinator.catalog.commit(durable: true)
+    }
+    hasForeignName = isForeign
+    guard isForeign else { return }
+    setCondition(.foreignName)
+    // Cycles look for the name from now on, at the pace of a store that is not sound.
+    signals.look()
+  }
+
+  /// What an earlier run of the daemon knew.
+  func resumeForeignName() {
+    guard let note = try? coordinator.catalog.compactionNote(Self.foreignNameNote), note == 1
+    else { return }
+    hasForeignName = true
+    setCondition(.foreignName)
+  }
+
+  private static let foreignNameNote = "name.foreign"
 }

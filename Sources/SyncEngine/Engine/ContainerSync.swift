@@ -179,6 +179,7 @@ package actor ContainerSync {
       lastError = reason
       return
     }
+    resumeForeignName()
     tasks = [
       Task { await self.watchSignals() },
       Task { await self.watchNews() },

@@ -12,7 +12,7 @@ package enum StoreCondition: Sendable, Hashable {
   /// nothing.
   case missing(object: String)
   /// Its name was missing there, and another device made a container of that name meanwhile.
-  case foreignName(object: String)
+  case foreignName
   /// Another device deleted the container; the text says so.
   case deleted(String)
 
@@ -41,8 +41,8 @@ package enum StoreCondition: Sendable, Hashable {
         + "it was deleted. Nothing is uploaded, evicted or removed. Restore the backend. If the "
         + "container is gone for good, unmount it and run: ubiquityfs container set-aside add "
         + "\(container)"
-    case .foreignName(let object):
-      "another container has the name \(container) in the backend: \(object) was missing there, "
+    case .foreignName:
+      "another container has the name \(container) in the backend: the name was missing there, "
         + "and a device made a new one. Nothing of this one is uploaded, evicted or removed. To go "
         + "on with the other one, unmount this one and run: ubiquityfs container set-aside add "
         + "\(container). Then copy what is local of this one into a directory with: ubiquityfs "

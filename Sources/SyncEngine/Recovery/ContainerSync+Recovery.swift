@@ -32,8 +32,8 @@ extension ContainerSync {
   /// anybody told.
   static let recoveryStep: UInt64 = 1_000_000
 
-  /// Compares the store with what this device knows, and sets `condition`. Throws when the store
-  /// could not be read.
+  /// Compares the store with what this device knows, puts the name of the container again if it is
+  /// lost, and sets `condition`. Throws when the store could not be read.
   package func lookAtStore() async throws(SyncFailure) {
     hurrying += 1
     defer { hurrying -= 1 }
@@ -41,6 +41,15 @@ extension ContainerSync {
       !health.isConnected
     {
       throw failure
+    }
+    guard condition.isNormal else { return }
+    do throws(CycleFailure) {
+      let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+      try await keepNameIfReadable(remote)
+    } catch {
+      // Then the condition says it.
+      if case .unsound = error { return }
+      throw error.asSyncFailure
     }
   }
 
@@ -54,16 +63,13 @@ extension ContainerSync {
     try await lookAtStore()
     // A deleted container stays deleted.
     try link.check()
-    do throws(CycleFailure) {
-      let remote = try await remotely { () throws(RemoteError) in try await link.container() }
-      if condition.isNormal {
-        // The name alone may be missing.
-        _ = try await keepName(remote)
-      } else {
+    if !condition.isNormal {
+      do throws(CycleFailure) {
+        let remote = try await remotely { () throws(RemoteError) in try await link.container() }
         (outcome.sequence, disputed) = try await publishRecovery(to: remote)
+      } catch {
+        throw error.asSyncFailure
       }
-    } catch {
-      throw error.asSyncFailure
     }
     supplied = 0
     try await sync(needsRoom: false)

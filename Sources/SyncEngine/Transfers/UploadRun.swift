@@ -181,7 +181,7 @@ struct UploadRun: Sendable {
   {
     let coordinator = coordinator
     if isSnapshot, inode.size == 0, quiet.allows(inode) { return .empty }
-    let room = isSnapshot ? await coordinator.reserve(allocatedBytes(of: inode)) : nil
+    let room = isSnapshot ? await coordinator.reserve(dataBytes(of: inode)) : nil
     defer { room?.end() }
     guard let file = try await open(inode, isSnapshot: isSnapshot) else {
       throw .changedWhileReading
@@ -260,8 +260,9 @@ extension UploadRun {
   }
 
   /// What a copy takes of the disk.
-  private func allocatedBytes(of inode: Catalog.Inode) -> UInt64 {
-    (try? coordinator.content.blocks(inode.uploadKey)).map { $0 &* 512 } ?? inode.size
+  private func dataBytes(of inode: Catalog.Inode) -> UInt64 {
+    let file = try? coordinator.content.open(inode.uploadKey, writable: false)
+    return (try? file?.dataBytes()) ?? inode.size
   }
 }
 

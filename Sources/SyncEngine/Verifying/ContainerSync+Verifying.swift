@@ -113,8 +113,15 @@ extension ContainerSync {
     check.count()
     do throws(CycleFailure) {
       if try await keepName(remote) { check.report.repaired += 1 }
-    } catch .unsound(let reason) {
-      check.report.add(.object(remote.nameObject, reason: reason), isMissing: false)
+    } catch {
+      let isMissing = if case .missing = condition { true } else { false }
+      switch error {
+      case .unsound(let reason):
+        check.report.add(.object(remote.nameObject, reason: reason), isMissing: isMissing)
+      default:
+        guard let damage = error.damage else { throw error }
+        check.report.add(.object(remote.nameObject, reason: damage), isMissing: false)
+      }
     }
   }
 
@@ -164,24 +171,44 @@ extension ContainerSync {
     if expected != position.sequence + 1 {
       let start = expected ?? position.sequence
       first = first ?? start
-      try await checkUnlisted(start..<position.sequence + 1, &check, remote)
+      try await checkUnlisted(start..<position.sequence, &check, remote)
+      try await checkUnlisted(position.sequence, &check, remote)
     }
     return first ?? position.sequence
   }
 
-  /// Segments that a list does not show. A list alone proves nothing: each is asked for.
+  /// Segments that a list does not show. A list alone proves nothing: each is asked for. What the
+  /// newest snapshot has nobody needs: after a recovery the log goes on a million numbers later.
   private func checkUnlisted(
     _ numbers: Range<UInt64>, _ check: inout StoreCheck, _ remote: RemoteContainer
   ) async throws(CycleFailure) {
-    for number in numbers {
-      guard !Task.isCancelled else { throw .cancelled }
-      check.count()
-      let (found, _) = try await remotely { () throws(RemoteError) in
-        try await remote.checkSegment(number, previous: nil)
-      }
-      check.add(remote.objectName(ofSegment: number), found)
+    guard !numbers.isEmpty else { return }
+    let start = try await max(numbers.lowerBound, newestSnapshot(remote) &+ 1)
+    guard start < numbers.upperBound else { return }
+    for number in start..<numbers.upperBound {
+      try await checkUnlisted(number, &check, remote)
       guard check.report.unlisted == 0 else { return }
     }
+  }
+
+  private func checkUnlisted(
+    _ number: UInt64, _ check: inout StoreCheck, _ remote: RemoteContainer
+  ) async throws(CycleFailure) {
+    guard !Task.isCancelled else { throw .cancelled }
+    check.count()
+    let (found, _) = try await remotely { () throws(RemoteError) in
+      try await remote.checkSegment(number, previous: nil)
+    }
+    check.add(remote.objectName(ofSegment: number), found)
+  }
+
+  /// By what this device knows, and by what the store lists. 0: there is none.
+  private func newestSnapshot(_ remote: RemoteContainer) async throws(CycleFailure) -> UInt64 {
+    let known = try local { () throws(Errno) in try coordinator.catalog.logLength() }.snapshot
+    let listed = try await remotely { () throws(RemoteError) in
+      try await remote.snapshots(beyond: 0)
+    }
+    return max(known, listed.max() ?? 0)
   }
 
   /// The newest snapshot: older ones are kept for a while and nobody needs them. A log that does
@@ -190,12 +217,8 @@ extension ContainerSync {
   private func checkSnapshot(
     _ check: inout StoreCheck, _ remote: RemoteContainer, before first: UInt64
   ) async throws(CycleFailure) {
-    let known = try local { () throws(Errno) in try coordinator.catalog.logLength() }.snapshot
-    let listed = try await remotely { () throws(RemoteError) in
-      try await remote.snapshots(beyond: 0)
-    }
-    let newest = max(known, listed.max() ?? 0)
-    if newest + 1 < first { try await checkUnlisted(newest + 1..<first, &check, remote) }
+    let newest = try await newestSnapshot(remote)
+    if newest < first { try await checkUnlisted(newest + 1..<first, &check, remote) }
     guard newest > 0 else { return }
     let readsData = check.options.readsData && check.options.isChosen()
     let found = try await remotely { () throws(RemoteError) in
