@@ -128,6 +128,50 @@ import Testing
     }
   }
 
+  @Test("a store that was set back is recovered, though the name is damaged")
+  func damagedNameInARecovery() async throws {
+    try await withRestorableStore { house in
+      let (first, second, earlier) = try await house.pair()
+      try first.write("Documents/lost", [2])
+      try await settle(first, second)
+      try await house.restore(earlier)
+      let name = try #require(
+        try await house.store.list(prefix: "names/", after: nil, limit: 10).first)
+      let bytes = try await house.store.get(name)
+      try await house.store.replace(name, bytes.dropLast() + [bytes[bytes.count - 1] ^ 1])
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(60)) }
+      _ = try await first.sync.recoverStore()
+      try await settle(first, second)
+      #expect(first.sync.condition.isNormal)
+    }
+  }
+
+  @Test("a device that the log went on without recovers nothing when the name is lost too")
+  func lostNameOfADeviceThatIsBehind() async throws {
+    try await withRestorableStore { house in
+      let (first, second, _) = try await house.pair()
+      let position = try second.catalog.position().sequence
+      for number in 0..<3 {
+        try first.write("Documents/\(number)", [UInt8(number)])
+        try await first.sync.sync(timeout: .seconds(60))
+      }
+      _ = try await loseName(house)
+      let next = String(position + 1)
+      let segment = try #require(
+        try await house.store.list(prefix: "containers/", after: nil, limit: .max)
+          .first { $0.contains("/log/") && $0.hasSuffix("0" + next) })
+      var bytes = try await house.store.get(segment)
+      bytes[bytes.count - 1] ^= 1
+      try await house.store.replace(segment, bytes)
+      let log = try await house.log()
+      await #expect(throws: SyncFailure.self) { try await second.sync.recoverStore() }
+      #expect(try await house.log() == log)
+      _ = try? await second.sync.verify(VerifyOptions())
+      await #expect(throws: SyncFailure.self) { try await second.sync.recoverStore() }
+      #expect(try await house.log() == log)
+    }
+  }
+
   @Test("a store that does not show the name that was just put there is no store with another one")
   func hiddenName() async throws {
     try await withRestorableStore { house in

@@ -127,8 +127,16 @@ extension ContainerSync {
   /// Reads the head of the log now, and sets `condition` if the store does not hold it. For a report:
   /// a store that cannot be read is another report's concern.
   package func checkHead() async {
-    guard condition.isNormal, let remote = try? await link.container() else { return }
-    try? await confirmHead(remote)
+    guard !isDeleted, let remote = try? await link.container() else { return }
+    do throws(CycleFailure) {
+      try await confirmHead(remote)
+      // The cycle finds that the store is sound again.
+      if !condition.isNormal { signals.look() }
+    } catch {
+      if case .remote(let failure) = error, failure.isTransient { return }
+      // The cycle finds out what it means.
+      signals.look()
+    }
   }
 
   /// Puts a segment into the log, unless the store is not sound.

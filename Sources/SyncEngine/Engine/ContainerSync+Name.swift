@@ -16,20 +16,18 @@ extension ContainerSync {
   func keepName(_ remote: RemoteContainer) async throws(CycleFailure) -> Bool {
     let position = try local { () throws(Errno) in try coordinator.catalog.position() }
     guard position.sequence > 0 else { return false }
-    let presence = try await remotely { () throws(RemoteError) in try await remote.presence() }
-    switch presence {
+    switch try await presence(of: remote) {
     case .there:
-      try setForeignName(false)
+      setForeignName(false)
       return false
     case .deleted(let deletion): throw ended(by: deletion)
     case .missing(let object):
       do throws(CycleFailure) { try await confirmHead(remote) } catch {
-        switch error {
-        case .unsound, .remote(.logRemoved), .remote(.damaged):
-          setCondition(.missing(object: object))
-          throw .unsound(storeProblem ?? object)
-        default: throw error
-        }
+        // A log that goes on without this device, or that it cannot read, is no lost container.
+        guard case .unsound = error else { throw error }
+        setCondition(.missing(object: object))
+        signals.look()
+        throw .unsound(storeProblem ?? object)
       }
       // Another device may have begun to delete it between the two requests for its presence.
       let deletion = try await remotely { () throws(RemoteError) in try await remote.deletion() }
@@ -38,7 +36,7 @@ extension ContainerSync {
       let isOurs = try await remotely { () throws(RemoteError) in
         try await remote.restoreName(from: origin)
       }
-      try setForeignName(!isOurs)
+      setForeignName(!isOurs)
       guard isOurs else { throw .unsound(storeProblem ?? object) }
       logger.warning("the backend had lost \(object), the name of the container; it is there again")
       return true
@@ -54,21 +52,31 @@ extension ContainerSync {
     }
   }
 
-  /// Durable: a daemon that starts anew must not take the name for its own.
-  private func setForeignName(_ isForeign: Bool) throws(CycleFailure) {
-    guard isForeign != hasForeignName else {
-      if isForeign { setCondition(.foreignName) }
-      return
+  private func presence(of remote: RemoteContainer) async throws(CycleFailure) -> ContainerPresence
+  {
+    do throws(CycleFailure) {
+      return try await remotely { () throws(RemoteError) in try await remote.presence() }
+    } catch {
+      // Nobody can tell any more whose name it is; it was another one's before.
+      guard hasForeignName, error.damage != nil else { throw error }
+      setCondition(.foreignName)
+      throw .unsound(storeProblem ?? "")
     }
-    try local { () throws(Errno) in
+  }
+
+  /// Durable where the disk has room: a daemon that starts anew must not take the name for its own.
+  private func setForeignName(_ isForeign: Bool) {
+    if isForeign { setCondition(.foreignName) }
+    guard isForeign != hasForeignName else { return }
+    hasForeignName = isForeign
+    // Cycles look for the name from now on, at the pace of a store that is not sound.
+    if isForeign { signals.look() }
+    do throws(Errno) {
       try coordinator.catalog.setCompactionNote(Self.foreignNameNote, isForeign ? 1 : 0)
       try coordinator.catalog.commit(durable: true)
+    } catch {
+      logger.warning("whose name is in the backend cannot be noted: \(error)")
     }
-    hasForeignName = isForeign
-    guard isForeign else { return }
-    setCondition(.foreignName)
-    // Cycles look for the name from now on, at the pace of a store that is not sound.
-    signals.look()
   }
 
   /// What an earlier run of the daemon knew.

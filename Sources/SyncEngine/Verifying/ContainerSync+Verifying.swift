@@ -118,6 +118,8 @@ extension ContainerSync {
       switch error {
       case .unsound(let reason):
         check.report.add(.object(remote.nameObject, reason: reason), isMissing: isMissing)
+      case .remote(.logRemoved):
+        check.add(remote.nameObject, .missing)
       default:
         guard let damage = error.damage else { throw error }
         check.report.add(.object(remote.nameObject, reason: damage), isMissing: false)
