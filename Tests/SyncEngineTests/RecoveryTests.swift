@@ -9,6 +9,41 @@ import Testing
 
 /// `store recover`: what devices still have makes a container whole again.
 @Suite(.serialized) struct RecoveryTests {
+  @Test("an evicted content of which the recovered log has the name only is not lost")
+  func evictedContentBesideItsName() async throws {
+    try await withRestorableStore { house in
+      let store = RefusedPacks(house.store)
+      let first = try house.device(through: store)
+      let second = try house.device()
+      try first.write("Documents/old", [1])
+      try await settle(first, second)
+      // The name is in the log before the content.
+      store.refuses.withLock { $0 = true }
+      try first.write("Documents/f", [1, 2, 3])
+      try? await first.sync.sync(timeout: .seconds(5))
+      try await second.sync.sync(timeout: .seconds(60))
+      #expect(try second.catalog.pendingContents().count == 1)
+      let copy = try await house.copy()
+      try second.write("Documents/g", [4])
+      try await second.sync.sync(timeout: .seconds(60))
+
+      try await house.restore(copy)
+      store.refuses.withLock { $0 = false }
+      try await first.sync.sync(timeout: .seconds(60))
+      try await first.evict("Documents/f")
+      await #expect(throws: SyncFailure.self) {
+        try await second.sync.sync(timeout: .seconds(60))
+      }
+      _ = try await second.sync.recoverStore()
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/f") == [1, 2, 3])
+        #expect(try await device.read("Documents/g") == [4])
+        #expect(try device.catalog.pendingContents().isEmpty)
+      }
+    }
+  }
+
   @Test("a lone device makes its container whole again, and a new device reads it")
   func aLoneDeviceRecovers() async throws {
     try await withRestorableStore { house in
@@ -516,5 +551,23 @@ private final class SlowAnswers: PassingStore {
       try? await Task.sleep(for: .milliseconds(5))
     }
     return answer
+  }
+}
+
+/// A store that takes no packs while `refuses` is set.
+private final class RefusedPacks: PassingStore {
+  let store: any ObjectStore
+  let refuses = Lock(false)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if call.kind == .put, call.key.contains("/packs/"), refuses.withLock(\.self) {
+      throw .unavailable("no pack is taken")
+    }
+    return try await body(store)
   }
 }

@@ -253,7 +253,8 @@ extension Engine {
         mark(inode)
         continue
       }
-      guard log != .later, current?.id != version else { continue }
+      // The recovered log may have it by name only: its chunks were told of on a line that is lost.
+      guard log != .later, current?.id != version || current?.manifest == nil else { continue }
       let manifest = try shownContent(inode)?.manifest
       if let manifest, try isReadable(manifest) {
         if record != nil { try keepVersion(version, of: inode) }
@@ -316,7 +317,7 @@ extension Engine {
   /// Whether a placeholder is to be supplied as a version that the log does not have.
   func keepsVersion(_ inode: Inode, beside remote: ItemRecord?) throws -> Bool {
     guard inode.kind == .file, inode.content == .remote, let version = inode.version,
-      remote?.content?.id != version
+      remote?.content?.id != version || remote?.content?.manifest == nil
     else { return false }
     return try keptVersion(of: inode.item)?.content.version == version
   }

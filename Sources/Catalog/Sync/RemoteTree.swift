@@ -66,29 +66,36 @@ extension Engine {
     }
     for number in numbers {
       guard let version = try inode(number).version else { continue }
-      func names(_ bytes: [UInt8]?) throws -> Bool {
-        try decode(bytes)?.version(version) != nil
+      func found(_ bytes: [UInt8]?) throws -> ContentVersion? {
+        try decode(bytes)?.version(version)
       }
-      if try names(new.applied) || names(new.record) { continue }
-      for candidate in [old.applied, old.record] where try names(candidate) {
-        if let candidate {
-          try write { db in try queries.setShown.run(db, number.column, candidate) }
-        }
+      let left = try [new.applied, new.record].compactMap { try found($0) }
+      if left.contains(where: { $0.manifest != nil }) { continue }
+      let isNamed = !left.isEmpty
+      for case let candidate? in [old.applied, old.record] {
+        guard let content = try found(candidate) else { continue }
+        // A recovered log may name a content without its chunks that this device knows.
+        guard !isNamed || content.manifest != nil else { continue }
+        try write { db in try queries.setShown.run(db, number.column, candidate) }
         break
       }
     }
   }
 
-  /// The version that an inode shows, wherever it is still named; nil for an edited content.
+  /// The version that an inode shows, wherever it is still named, with its chunks where they are
+  /// known; nil for an edited content.
   func shownContent(_ inode: Inode) throws -> ContentVersion? {
     guard inode.kind == .file, let version = inode.version else { return nil }
     let row = try remoteRow(inode.item)
-    if let found = try decode(row?.applied)?.version(version) { return found }
-    if let found = try decode(row?.record)?.version(version) { return found }
+    let applied = try decode(row?.applied)?.version(version)
+    if let applied, applied.manifest != nil { return applied }
+    let record = try decode(row?.record)?.version(version)
+    if let record, record.manifest != nil { return record }
     let kept = try read { db in
       try queries.shown.first(db, inode.number.column) { $0.blob(0) }
     }
-    return try decode(kept)?.version(version)
+    let shown = try decode(kept)?.version(version)
+    return shown?.manifest != nil ? shown : applied ?? record ?? shown
   }
 
   // MARK: Position

@@ -313,7 +313,8 @@ extension ContainerSync {
   private func edited(_ item: LocalItem, _ remote: ItemRecord?) throws(Errno) -> EditedContent? {
     guard item.isEdited else {
       guard item.inode.kind == .file, item.inode.content == .remote,
-        remote?.content?.id != item.inode.version, let kept = try keptContent(item),
+        remote?.content?.id != item.inode.version || remote?.content?.manifest == nil,
+        let kept = try keptContent(item),
         // The same bytes under another version: the placeholder takes that version.
         kept.manifest != remote?.content?.manifest
       else { return nil }
