@@ -220,7 +220,7 @@ extension DirectoryStore {
     case file, directory, other
   }
 
-  /// What is in a directory; one that is gone is empty.
+  /// The entries of a directory; one that is gone is empty.
   private func entries(_ path: String) throws(Errno) -> [(name: String, kind: EntryKind)] {
     guard let directory = opendir(path) else {
       let code = Errno(rawValue: errno)

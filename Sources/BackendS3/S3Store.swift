@@ -165,7 +165,7 @@ package final class S3Store: ObjectStore {
     return Array(names.sorted(by: keyPrecedes).prefix(limit))
   }
 
-  /// What stands before each key in the bucket.
+  /// The part of each name in the bucket that stands before the key.
   private var place: String {
     connection.address.prefix.isEmpty ? "" : connection.address.prefix + "/"
   }

@@ -178,7 +178,7 @@ extension DaemonService {
   /// Nil if there is none. A store of very many objects is not looked through to its end.
   private func foreignObjects(_ account: AccountSession, _ connection: ClientConnection) -> Finding?
   {
-    // What was found before the deadline counts.
+    // Names that were found before the deadline count.
     let progress = Lock(ForeignObjects())
     _ = try? connection.wait {
       try await withDeadline(.seconds(30)) {

@@ -101,7 +101,7 @@ package enum Files {
     while true {
       errno = 0
       guard let entry = readdir(directory) else {
-        // What an error cut short is no list.
+        // A list that an error cut short is none.
         guard errno == 0 else { throw Errno(rawValue: errno) }
         break
       }

@@ -1,7 +1,7 @@
 internal import Backend
 
-/// What of a store is not ubiquityfs's: names that lie where ubiquityfs keeps its objects, or beside
-/// them. Readers pass over it.
+/// Names in a store that are not ubiquityfs's, where ubiquityfs keeps its objects or beside them.
+/// Readers pass over them.
 package struct ForeignObjects: Equatable, Sendable {
   /// How many there are, as far as was looked. A foreign directory may count as one.
   package var count = 0

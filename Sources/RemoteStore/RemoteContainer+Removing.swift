@@ -66,7 +66,7 @@ extension RemoteContainer {
     return cursors
   }
 
-  /// The same without those that are damaged, and what is wrong with each of these.
+  /// The same without those that are damaged, and a failure for each of these.
   package func readableCursors() async throws(RemoteError) -> (
     cursors: [DeviceCursor], damaged: [RemoteError]
   ) {

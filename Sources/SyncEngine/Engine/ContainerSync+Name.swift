@@ -79,7 +79,7 @@ extension ContainerSync {
     }
   }
 
-  /// What an earlier run of the daemon knew.
+  /// Takes the note of an earlier run of the daemon.
   func resumeForeignName() {
     guard let note = try? coordinator.catalog.compactionNote(Self.foreignNameNote), note == 1
     else { return }

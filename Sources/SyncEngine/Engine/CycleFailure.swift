@@ -19,7 +19,7 @@ enum CycleFailure: Error {
   /// The store does not take a segment, and shows no other in its place.
   case refused
 
-  /// What is wrong with an object that is not as the account's devices wrote it; nil for any other
+  /// The message about an object that is not as the account's devices wrote it; nil for any other
   /// failure.
   var damage: String? {
     guard case .remote(let error) = self else { return nil }

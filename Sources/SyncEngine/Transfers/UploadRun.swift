@@ -259,7 +259,7 @@ extension UploadRun {
     if isNew { failed(inode, TransferBoard.withoutRoomText(missing: missing)) }
   }
 
-  /// What a copy takes of the disk.
+  /// The bytes that a copy takes of the disk.
   private func dataBytes(of inode: Catalog.Inode) -> UInt64 {
     let file = try? coordinator.content.open(inode.uploadKey, writable: false)
     return (try? file?.dataBytes()) ?? inode.size

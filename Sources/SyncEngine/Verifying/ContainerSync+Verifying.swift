@@ -74,7 +74,8 @@ extension ContainerSync {
     _ options: VerifyOptions, progress: @escaping VerifyProgress = { _, _ in }
   ) async throws(SyncFailure) -> VerifyReport {
     try link.check()
-    // Not a thorough look: a log that begins with a gap because its snapshot is lost is repaired below.
+    // Not a thorough look: a gap at the beginning of the log, whose snapshot is lost, is repaired
+    // below.
     switch await runCycle(freshly: true) {
     case .failed(let failure) where failure.isOfTheNetwork || failure == .stopped: throw failure
     // A cause that keeps a cycle from finishing is found below, or is no concern of the store.
@@ -146,7 +147,7 @@ extension ContainerSync {
       guard let end = numbers.last else { break }
       for number in numbers {
         guard !Task.isCancelled else { throw .cancelled }
-        // What is before the first one is in a snapshot: `checkSnapshot` looks for that.
+        // The segments before the first one are in a snapshot: `checkSnapshot` looks for that.
         first = first ?? number
         if let expected, expected < number {
           try await checkUnlisted(expected..<number, &check, remote)
@@ -179,8 +180,8 @@ extension ContainerSync {
     return first ?? position.sequence
   }
 
-  /// Segments that a list does not show. A list alone proves nothing: each is asked for. What the
-  /// newest snapshot has nobody needs: after a recovery the log goes on a million numbers later.
+  /// Segments that a list does not show. A list alone proves nothing: each is asked for. Nobody needs
+  /// those in the newest snapshot: after a recovery the log goes on a million numbers later.
   private func checkUnlisted(
     _ numbers: Range<UInt64>, _ check: inout StoreCheck, _ remote: RemoteContainer
   ) async throws(CycleFailure) {
