@@ -3,8 +3,8 @@ extension StoreKey {
   /// directory is named from the top of the store on, and its name ends in `/`.
   ///
   /// **Invariant: true for every directory above every key that ubiquityfs makes.** A list may pass
-  /// over any other directory that it cannot read. It must fail for one of these. Otherwise it would
-  /// hide objects that exist, and its caller could take them for lost.
+  /// over any other directory that it cannot read. It must fail for one of these, or it would hide
+  /// objects, and its caller could take them for lost.
   package static func mayHoldObjects(_ directory: String) -> Bool {
     guard directory.hasSuffix("/") else { return false }
     let parts = directory.split(separator: "/", omittingEmptySubsequences: false).dropLast()

@@ -147,9 +147,9 @@ extension DirectoryStore {
 
   /// Goes through a directory, whose key ends in `/` or is empty, in the order of keys.
   ///
-  /// Another user's program may have made a directory here that this user cannot read. The list goes
-  /// on without it if ubiquityfs can have no object in it. It fails for every other directory, and
-  /// for the one that it begins with: an object that exists must not be missing in a list.
+  /// Another user's program may have made a directory here that this user cannot read. The list
+  /// goes on without it if ubiquityfs can have no object in it. It fails for every other directory,
+  /// and for the one that it begins with: a list must not lack an object that exists.
   private func walk(
     _ directory: String, prefix: String, after: String?, limit: Int, into result: inout [String]
   ) throws(Errno) {

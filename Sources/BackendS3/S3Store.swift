@@ -184,8 +184,8 @@ package final class S3Store: ObjectStore {
     try check(answer, nil)
     guard let xml = XMLElements(answer.body), xml.root == "ListBucketResult" else {
       throw .invalid(
-        "\(connection.place) answers as no S3 store does; check the endpoint, and whether a network "
-          + "wants you to sign in to it first")
+        "\(connection.place) answers as no S3 store does; check the endpoint, and whether a "
+          + "network wants you to sign in to it first")
     }
     return xml
   }

@@ -45,31 +45,23 @@ extension ContentFiles {
     _ isCancelled: () -> Bool
   ) throws(Errno) -> CopyFailure? {
     if isCancelled() { return .cancelled }
-    if (try? input.clone(to: output)) != nil { return nil }
-    let size = try input.length()
+    if clones, (try? input.clone(to: output)) != nil { return nil }
     // Holes take no room, and reserved space becomes a hole.
     var left = try input.dataBytes()
-    try output.truncate(to: 0)
-    try output.truncate(to: size)
     var sinceLook = Self.diskLook
-    var position: UInt64 = 0
-    while position < size, let data = try input.nextData(from: position), data < size {
-      let end = min(size, try input.nextHole(from: data) ?? size)
-      position = data
-      while position < end {
-        if isCancelled() { return .cancelled }
-        if sinceLook >= Self.diskLook {
-          if let missing = lackingBytes(for: left, reserve) { return .noRoom(missing: missing) }
-          sinceLook = 0
-        }
-        let next = min(end, position + Self.piece)
-        try Self.copy(input, to: output, range: position..<next)
-        left -= min(left, next - position)
-        sinceLook += next - position
-        position = next
+    var failure: CopyFailure?
+    try Self.copy(input, to: output, piece: Self.piece) { length in
+      if isCancelled() {
+        failure = .cancelled
+      } else if sinceLook >= Self.diskLook {
+        failure = lackingBytes(for: left, reserve).map { .noRoom(missing: $0) }
+        sinceLook = 0
       }
+      left -= min(left, length)
+      sinceLook += length
+      return failure == nil
     }
-    return nil
+    return failure
   }
 
   /// How many bytes the disk lacks for so many more; nil if it has them, or cannot be asked.

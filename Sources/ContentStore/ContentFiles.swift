@@ -17,15 +17,19 @@ package final class ContentFiles: Sendable {
   package let descriptors: DescriptorBudget
   /// The file system of the contents as it is now; nil if it cannot be told.
   let disk: @Sendable () -> DiskStatistics?
+  /// Whether copies share blocks where the file system can.
+  let clones: Bool
 
-  /// Makes the directory where it is missing. A test gives the `disk` that copies meet.
+  /// Makes the directory where it is missing. A test gives the `disk` that copies meet, and has
+  /// them made where the file system could share blocks.
   package init(
     directory: String, descriptors: DescriptorBudget = .shared,
-    disk: (@Sendable () -> DiskStatistics?)? = nil
+    disk: (@Sendable () -> DiskStatistics?)? = nil, clones: Bool = true
   ) throws(Errno) {
     self.directory = directory
     self.descriptors = descriptors
     self.disk = disk ?? { try? DiskStatistics.of(directory) }
+    self.clones = clones
     try Files.makeDirectories(directory)
     // ext4 keeps the files of neighbouring directories together. Without a journal it then passes, at
     // each making of a file, over every inode among them that was freed in the last minutes, one by one:
@@ -190,18 +194,31 @@ package final class ContentFiles: Sendable {
 
   /// Copies the whole of `input` over `output`, holes kept.
   package static func copy(_ input: OpenFile, to output: OpenFile) throws(Errno) {
-    let size = UInt64(try input.status().st_size)
+    try copy(input, to: output, piece: .max) { _ in true }
+  }
+
+  /// The same in pieces of at most `piece` bytes. `goesOn` gets the length of each before it is
+  /// copied; with false the copy ends there.
+  static func copy(
+    _ input: OpenFile, to output: OpenFile, piece: UInt64, goesOn: (UInt64) -> Bool
+  ) throws(Errno) {
+    let size = try input.length()
     try output.truncate(to: 0)
     try output.truncate(to: size)
     var position: UInt64 = 0
     while position < size, let data = try input.nextData(from: position), data < size {
       let end = min(size, try input.nextHole(from: data) ?? size)
-      try copy(input, to: output, range: data..<end)
-      position = end
+      position = data
+      while position < end {
+        let length = min(piece, end - position)
+        guard goesOn(length) else { return }
+        try copy(input, to: output, range: position..<position + length)
+        position += length
+      }
     }
   }
 
-  static func copy(_ input: OpenFile, to output: OpenFile, range: Range<UInt64>)
+  private static func copy(_ input: OpenFile, to output: OpenFile, range: Range<UInt64>)
     throws(Errno)
   {
     var position = range.lowerBound

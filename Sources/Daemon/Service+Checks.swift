@@ -151,15 +151,7 @@ extension DaemonService {
         }
         findings.append(
           Finding("backend", .ok, "it can be read and written, and the secret fits"))
-        // The condition is what the last look at the log found, so there is one first.
-        let sessions = account.sessions
-        _ = try? connection.wait {
-          try await Self.abandoning(after: .seconds(10)) {
-            await withTaskGroup { group in
-              for session in sessions { group.addTask { await session.sync.checkHead() } }
-            }
-          }
-        }
+        if let late = lookAtLogs(account, connection) { findings.append(late) }
         if let foreign = foreignObjects(account, connection) { findings.append(foreign) }
       } catch {
         findings.append(Finding("backend", .failed, error.message))
@@ -173,6 +165,27 @@ extension DaemonService {
       findings.append(Finding("container \(id)", .failed, failure))
     }
     return findings
+  }
+
+  /// The condition of a container comes from the last look at its log, so there is one first. Nil:
+  /// it is done.
+  private func lookAtLogs(_ account: AccountSession, _ connection: ClientConnection) -> Finding? {
+    let sessions = account.sessions
+    do throws(ControlError) {
+      try connection.wait {
+        try await Self.abandoning(after: .seconds(10)) {
+          await withTaskGroup { group in
+            for session in sessions { group.addTask { await session.sync.checkHead() } }
+          }
+        }
+      }
+      return nil
+    } catch {
+      return Finding(
+        "containers", .warning,
+        "their logs could not be looked at within 10 seconds, so their state may be an older one; "
+          + "run `ubiquityfs sync`")
+    }
   }
 
   /// Nil if there is none. A store of very many objects is not looked through to its end.

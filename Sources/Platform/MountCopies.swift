@@ -31,8 +31,8 @@ extension MountTable {
     return covered(by: copy, on: other) == directory
   }
 
-  /// Whether the kernel repeats on a mount each mount and unmount of a peer group: it is in the group,
-  /// or the group is its master, or that of a group between them.
+  /// Whether the kernel repeats on a mount each mount and unmount of a peer group: it is in the
+  /// group, or the group is its master, or that of a group between them.
   private static func receives(
     _ mount: MountedFileSystem, from group: UInt64, in table: [MountedFileSystem]
   ) -> Bool {

@@ -85,8 +85,8 @@ extension OpenFile {
     return sum
   }
 
-  /// `ioctl_ficlone(2)`: makes the whole of `target` share the blocks of this file, holes kept. Most
-  /// file systems cannot. A failed call may leave a part in `target`.
+  /// `ioctl_ficlone(2)`: makes the whole of `target` share the blocks of this file, holes kept.
+  /// Most file systems cannot. A failed call may leave a part in `target`.
   package func clone(to target: OpenFile) throws(Errno) {
     try FaultPoint.check("file.clone")
     _ = try retrying { linux_clone_file(descriptor, target.descriptor) }

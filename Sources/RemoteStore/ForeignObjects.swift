@@ -43,9 +43,9 @@ package struct ForeignObjects: Equatable, Sendable {
 }
 
 extension RemoteAccount {
-  /// Looks through all names in the store, with one list request for each 1,000 of them. A directory
-  /// that cannot be read does not end it. `progress` learns after each request what was found so
-  /// far, for a caller that does not wait for the end.
+  /// Looks through all names in the store, with one list request for each 1,000 of them. It goes on
+  /// after a directory that cannot be read. `progress` gets the result so far after each request,
+  /// for a caller that does not wait for the end.
   package func foreignObjects(
     mostPages: Int = 200, progress: @Sendable (ForeignObjects) -> Void = { _ in }
   ) async -> ForeignObjects {

@@ -66,8 +66,8 @@ struct VersionsCommand: ParsableCommand {
 
         If the file has versions that the last `versions list` since the daemon began did not \
         show, nothing is done and the exit status is 5. So it is if --keep leaves out the current \
-        version and no `versions list` was run since the daemon began. --current says which version \
-        may be replaced.
+        version and no `versions list` was run since the daemon began. --current says which \
+        version may be replaced.
         """)
     @Argument(help: "A file in a mount.", completion: .file()) var path: String
     @Option(

@@ -17,13 +17,15 @@ import Testing
   init() throws {
     directory = try TemporaryDirectory()
     let room = self.room
-    files = try ContentFiles(directory: directory.path + "/content") {
+    let disk: @Sendable () -> DiskStatistics? = {
       let bytes = room.withLock { $0.count > 1 ? $0.removeFirst() : $0.first ?? .max }
       guard var disk = try? DiskStatistics.of("/") else { return nil }
       disk.blockSize = 1
       disk.blocksAvailable = bytes
       return disk
     }
+    files = try ContentFiles(
+      directory: directory.path + "/content", disk: disk, clones: false)
     let key = ContentKey(item: ItemID(high: 1, low: 1), generation: 1)
     source = try files.open(key, writable: true, create: true)
   }
@@ -34,12 +36,6 @@ import Testing
       try source.write(bytes, at: offset + index * Self.mebibyte)
     }
     try source.synchronize()
-  }
-
-  /// Of a file system that clones files no copy needs room, and none can be cancelled.
-  private var clonesFiles: Bool {
-    guard let other = try? files.unnamed() else { return false }
-    return (try? source.clone(to: other)) != nil
   }
 
   /// Files of the directory that this process has open and that have no name.
@@ -79,7 +75,6 @@ import Testing
   @Test("a copy that would not leave the reserve free is not begun")
   func aCopyLeavesTheReserve() throws {
     try write(1, at: 100 * Self.mebibyte)
-    guard !clonesFiles else { return }
     let data = try source.dataBytes()
     room.withLock { $0 = [data + 9] }
     #expect(throws: CopyFailure.noRoom(missing: 1)) { try copy(reserve: 10) }
@@ -90,7 +85,6 @@ import Testing
   func reservedSpace() throws {
     try write(1)
     #expect(posix_fallocate(source.descriptor, 0, off_t(64 * Self.mebibyte)) == 0)
-    guard !clonesFiles else { return }
     #expect(try source.blocks() * 512 > 60 * Self.mebibyte)
     room.withLock { $0 = [2 * Self.mebibyte] }
     let result = try copy(reserve: 10)
@@ -101,7 +95,6 @@ import Testing
   @Test("a copy stops and leaves nothing when another program fills the disk")
   func aCopyStopsWhenTheDiskFills() throws {
     try write(80)
-    guard !clonesFiles else { return }
     let data = try source.dataBytes()
     room.withLock { $0 = [1 << 40, 3 * Self.mebibyte] }
     let left = data - 64 * Self.mebibyte
@@ -114,7 +107,6 @@ import Testing
   @Test("a cancelled copy stops after one piece and leaves nothing")
   func aCancelledCopyStops() throws {
     try write(48)
-    guard !clonesFiles else { return }
     var questions = 0
     #expect(throws: CopyFailure.cancelled) {
       try copy {

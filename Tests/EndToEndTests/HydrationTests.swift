@@ -3,8 +3,9 @@ import Testing
 /// Which programs may cause downloads, and what is told of those that did.
 extension EndToEnd {
   @Suite struct HydrationTests {
-    /// A device whose `$A/tree` was evicted but for `tree/here`; `downloads` are the bytes of contents
-    /// that it has, and `none COMMAND...` is a command, which may fail, for which it fetches none.
+    /// A device whose `$A/tree` was evicted but for `tree/here`; `downloads` are the bytes of
+    /// contents that it has, and `none COMMAND...` is a command, which may fail, for which it
+    /// fetches none.
     private func withEvictedTree(
       configuration: String? = nil, _ body: (TestAccount) async throws -> Void
     ) async throws {
@@ -37,7 +38,9 @@ extension EndToEnd {
       # The traffic of the device would not do: in a test that takes long it also reads cursors.
       downloads() {
         local file sum=0
-        while read -r file; do sum=$((sum + $(attribute localBytes "$file"))); done < <(find "$A/tree" -type f)
+        while read -r file; do
+          sum=$((sum + $(attribute localBytes "$file")))
+        done < <(find "$A/tree" -type f)
         echo $sum
       }
       none() {

@@ -210,7 +210,9 @@ extension EndToEnd {
           mount -t tmpfs tmpfs "$base"; mount --make-shared "$base"
           mkdir -p "$base/tree/notes" "$base/other" "$base/bound"
           mount --bind "$base/tree" "$base/other"
-          mounts() { awk -v at="$base/" 'index($2, at) == 1 && $3 == "fuse.ubiquityfs"' /proc/self/mounts; }
+          mounts() {
+            awk -v at="$base/" 'index($2, at) == 1 && $3 == "fuse.ubiquityfs"' /proc/self/mounts
+          }
           as_a() { timeout 60 env UBIQUITYFS_STATE="$ROOT/a" ubiquityfs "$@"; }
           on a mount "$CONTAINER" "$base/tree/notes"
           same "$(mounts | wc -l)" 2

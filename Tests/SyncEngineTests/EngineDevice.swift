@@ -41,7 +41,8 @@ final class EngineDevice: Sendable {
     try Files.makeDirectories(directory)
     catalog = try ContainerCatalog(
       path: directory + "/catalog.sqlite", owner: getuid(), group: getgid(), clock: SystemClock())
-    content = try ContentFiles(directory: directory + "/content", disk: disk)
+    content = try ContentFiles(
+      directory: directory + "/content", disk: disk, clones: disk == nil)
     coordinator = ContainerCoordinator(
       container: Self.container, catalog: catalog, content: content)
     id = former?.id ?? .random()

@@ -46,3 +46,24 @@ final class OneRefusedSegment: PassingStore {
     return try await body(store)
   }
 }
+
+/// A store that answers calls with an error, as `refusal` says.
+final class CallRefusingStore: PassingStore {
+  let store: any ObjectStore
+  private let refusal = Lock<@Sendable (StoreCall) -> StoreError?>({ _ in nil })
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  /// From now on; nil for a call that is let through.
+  func refuse(_ refusal: @escaping @Sendable (StoreCall) -> StoreError? = { _ in nil }) {
+    self.refusal.withLock { $0 = refusal }
+  }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if let error = refusal.withLock(\.self)(call) { throw error }
+    return try await body(store)
+  }
+}

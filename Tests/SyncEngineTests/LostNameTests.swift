@@ -175,11 +175,13 @@ import Testing
   @Test("a store that does not show the name that was just put there is no store with another one")
   func hiddenName() async throws {
     try await withRestorableStore { house in
-      let store = HidingStore(house.store)
+      let store = CallRefusingStore(house.store)
       let device = try house.device(through: store)
       try device.write("Documents/old", [1])
       try await settle(device)
-      store.hides.withLock { $0 = true }
+      store.refuse { call in
+        call.kind == .get && call.key.hasPrefix("names/") ? .notFound(call.key) : nil
+      }
       await #expect(throws: SyncFailure.self) { try await device.sync.compareHeads() }
       #expect(device.sync.condition.isNormal)
       try device.write("Documents/new", [2])
@@ -216,22 +218,5 @@ import Testing
       #expect(try await house.store.list(prefix: "names/", after: nil, limit: 10) == [])
       #expect(try await first.read("Documents/old") == [1])
     }
-  }
-}
-
-/// A store that shows no names while `hides` is set.
-private final class HidingStore: PassingStore {
-  let store: any ObjectStore
-  let hides = Lock(false)
-  private let empty: any ObjectStore = MemoryStore()
-
-  init(_ store: any ObjectStore) { self.store = store }
-
-  func pass<Answer: Sendable>(
-    _ call: StoreCall, received: @Sendable (Answer) -> Int,
-    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
-  ) async throws(StoreError) -> Answer {
-    let isHidden = call.kind == .get && call.key.hasPrefix("names/") && hides.withLock(\.self)
-    return try await body(isHidden ? empty : store)
   }
 }

@@ -10,9 +10,7 @@ import Testing
 @testable import SyncEngine
 
 /// Snapshots of open files on a disk that has little room, and their end before the copy is whole.
-///
-/// A file system that clones files needs no room for a copy.
-@Suite(.serialized, .disabled(if: TestDisk.clonesFiles)) struct OpenFileSpaceTests {
+@Suite(.serialized) struct OpenFileSpaceTests {
   private func withDevice(
     _ disk: TestDisk, _ body: (EngineDevice) async throws -> Void
   ) async throws {
@@ -135,15 +133,4 @@ private final class TestDisk: Sendable {
     disk.blocksAvailable = state.withLock { $0.free } / 4096
     return disk
   }
-
-  /// Of the file system that devices of tests are on.
-  static let clonesFiles: Bool = {
-    let path = "/tmp/ubiquityfs-clones-\(UUID().uuidString)"
-    defer { for name in ["a", "b"] { try? Files.remove("\(path)-\(name)") } }
-    guard let first = try? OpenFile.open("\(path)-a", flags: O_RDWR | O_CREAT | O_EXCL),
-      let second = try? OpenFile.open("\(path)-b", flags: O_RDWR | O_CREAT | O_EXCL)
-    else { return false }
-    try? first.write([1], at: 0)
-    return (try? first.clone(to: second)) != nil
-  }()
 }

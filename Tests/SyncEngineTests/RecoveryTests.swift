@@ -12,13 +12,15 @@ import Testing
   @Test("an evicted content of which the recovered log has the name only is not lost")
   func evictedContentBesideItsName() async throws {
     try await withRestorableStore { house in
-      let store = RefusedPacks(house.store)
+      let store = CallRefusingStore(house.store)
       let first = try house.device(through: store)
       let second = try house.device()
       try first.write("Documents/old", [1])
       try await settle(first, second)
       // The name is in the log before the content.
-      store.refuses.withLock { $0 = true }
+      store.refuse { call in
+        call.kind == .put && call.key.contains("/packs/") ? .unavailable("no pack is taken") : nil
+      }
       try first.write("Documents/f", [1, 2, 3])
       try? await first.sync.sync(timeout: .seconds(5))
       try await second.sync.sync(timeout: .seconds(60))
@@ -28,7 +30,7 @@ import Testing
       try await second.sync.sync(timeout: .seconds(60))
 
       try await house.restore(copy)
-      store.refuses.withLock { $0 = false }
+      store.refuse()
       try await first.sync.sync(timeout: .seconds(60))
       try await first.evict("Documents/f")
       await #expect(throws: SyncFailure.self) {
@@ -551,23 +553,5 @@ private final class SlowAnswers: PassingStore {
       try? await Task.sleep(for: .milliseconds(5))
     }
     return answer
-  }
-}
-
-/// A store that takes no packs while `refuses` is set.
-private final class RefusedPacks: PassingStore {
-  let store: any ObjectStore
-  let refuses = Lock(false)
-
-  init(_ store: any ObjectStore) { self.store = store }
-
-  func pass<Answer: Sendable>(
-    _ call: StoreCall, received: @Sendable (Answer) -> Int,
-    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
-  ) async throws(StoreError) -> Answer {
-    if call.kind == .put, call.key.contains("/packs/"), refuses.withLock(\.self) {
-      throw .unavailable("no pack is taken")
-    }
-    return try await body(store)
   }
 }

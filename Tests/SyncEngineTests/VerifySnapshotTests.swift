@@ -117,12 +117,14 @@ import Testing
     arguments: Damage.allCases)
   func reported(damage: Damage) async throws {
     try await withRestorableStore { house in
-      let store = FullForSnapshots(house.store)
+      let store = CallRefusingStore(house.store)
       let device = try house.device(
         settings: SyncSettings(compaction: .eager), through: store)
       try await makeSnapshot(with: device, of: house)
       let key = try await inflict(damage, on: house)
-      store.isFull.withLock { $0 = true }
+      store.refuse { call in
+        call.kind == .put && call.key.contains("/snapshots/") ? .noSpace("it is full") : nil
+      }
       let before = try await house.copy()
 
       let report = try await device.sync.verify(VerifyOptions(readsData: true))
@@ -138,7 +140,7 @@ import Testing
       #expect((reason == "it is missing") == damage.isMissing, "\(reason)")
       #expect(try await house.copy() == before)
 
-      store.isFull.withLock { $0 = false }
+      store.refuse()
       let next = try await device.sync.verify(VerifyOptions(readsData: true))
       #expect(next.isWell)
       #expect(next.repaired == 1)
@@ -156,23 +158,5 @@ extension RestorableHousehold {
   /// The keys of the indices, the oldest first.
   fileprivate func snapshotIndices() async throws -> [String] {
     try await snapshotObjects().filter { $0.hasSuffix("/index") }
-  }
-}
-
-/// A store that takes no object of a snapshot while it is full.
-private final class FullForSnapshots: PassingStore {
-  let store: any ObjectStore
-  let isFull = Lock(false)
-
-  init(_ store: any ObjectStore) { self.store = store }
-
-  func pass<Answer: Sendable>(
-    _ call: StoreCall, received: @Sendable (Answer) -> Int,
-    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
-  ) async throws(StoreError) -> Answer {
-    if call.kind == .put, call.key.contains("/snapshots/"), isFull.withLock(\.self) {
-      throw .noSpace("it is full")
-    }
-    return try await body(store)
   }
 }

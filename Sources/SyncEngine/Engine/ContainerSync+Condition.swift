@@ -124,8 +124,8 @@ extension ContainerSync {
     health.confirm(position, at: started)
   }
 
-  /// Reads the head of the log now, and sets `condition` if the store does not hold it. For a report:
-  /// a store that cannot be read is another report's concern.
+  /// Reads the head of the log now, and sets `condition` if the store does not hold it, or if
+  /// another device deleted the container. A store that cannot be read changes nothing.
   package func checkHead() async {
     guard !isDeleted, let remote = try? await link.container() else { return }
     do throws(CycleFailure) {
@@ -133,7 +133,10 @@ extension ContainerSync {
       // The cycle finds that the store is sound again.
       if !condition.isNormal { signals.look() }
     } catch {
-      if case .remote(let failure) = error, failure.isTransient { return }
+      if case .remote(let failure) = error {
+        if failure.isTransient { return }
+        if case .deleted(let deletion) = failure { _ = ended(by: deletion) }
+      }
       // The cycle finds out what it means.
       signals.look()
     }

@@ -7,9 +7,9 @@ internal import SystemPackage
 /// The store may lose the object that names the container alone, while its log is whole. A new
 /// device would then make another container of that name, and the two would never share a file.
 extension ContainerSync {
-  /// Puts the name again where it is missing. True: it did. Throws `.unsound` when another container
-  /// has the name, or the log is not whole either; `condition` says so then. A name that is damaged
-  /// is left alone.
+  /// Puts the name again where it is missing. True: it did. Throws `.unsound` when another
+  /// container has the name, or the log is not whole either; `condition` says so then. A name that
+  /// is damaged is left alone.
   ///
   /// A deletion has a record, which is put before the name goes and also ends the log. So a name
   /// that is missing beside a whole log without an end is lost.

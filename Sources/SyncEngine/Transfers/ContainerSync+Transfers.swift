@@ -13,8 +13,13 @@ extension ContainerSync: TransferReporting {
       state.percentUploaded =
         upload.size == 0 ? 0 : Int(min(upload.done, upload.size) * 100 / upload.size)
     }
-    state.uploadingError =
-      state.uploadingError ?? transfers.quotaError(number) ?? transfers.diskError(number)
+    state.uploadingError = state.uploadingError ?? transfers.quotaError(number)
+    // A closed file needs no copy.
+    if state.uploadingError == nil, let error = transfers.diskError(number),
+      coordinator.isOpenForWriting(number)
+    {
+      state.uploadingError = error
+    }
     return state
   }
 }

@@ -19,13 +19,9 @@ final class TransferBoard: Sendable {
     var limit: UInt64 = 0
   }
 
-  private struct WithoutRoom {
-    let missing: UInt64
-    let isOpen: @Sendable () -> Bool
-  }
-
   private let beyond = Lock(Beyond())
-  private let withoutRoom = Lock<[InodeNumber: WithoutRoom]>([:])
+  /// Open files of which the disk has no room for a copy, and how many bytes it lacks.
+  private let withoutRoom = Lock<[InodeNumber: UInt64]>([:])
   private let stop = Lock<String?>(nil)
   private let uploads = Lock<[InodeNumber: Upload]>([:])
 
@@ -57,13 +53,9 @@ final class TransferBoard: Sendable {
 
   // MARK: Open files of which the disk has no room for a copy
 
-  /// The disk lacks so many bytes. `isOpen` is called without a lock. Gives whether it is new.
-  func noteWithoutRoom(
-    _ number: InodeNumber, missing: UInt64, isOpen: @escaping @Sendable () -> Bool
-  ) -> Bool {
-    withoutRoom.withLock {
-      $0.updateValue(WithoutRoom(missing: missing, isOpen: isOpen), forKey: number) == nil
-    }
+  /// The disk lacks so many bytes. Gives whether it is new.
+  func noteWithoutRoom(_ number: InodeNumber, missing: UInt64) -> Bool {
+    withoutRoom.withLock { $0.updateValue(missing, forKey: number) == nil }
   }
 
   func forgetWithoutRoom(_ number: InodeNumber) { withoutRoom.withLock { $0[number] = nil } }
@@ -72,10 +64,9 @@ final class TransferBoard: Sendable {
     withoutRoom.withLock { files in files = files.filter { numbers.contains($0.key) } }
   }
 
-  /// Why there is no snapshot of this one, if it is for want of room on the disk.
+  /// Why there is no snapshot of this open file, if it is for want of room on the disk.
   func diskError(_ number: InodeNumber) -> String? {
-    guard let file = withoutRoom.withLock({ $0[number] }), file.isOpen() else { return nil }
-    return Self.withoutRoomText(missing: file.missing)
+    withoutRoom.withLock { $0[number] }.map { Self.withoutRoomText(missing: $0) }
   }
 
   static func withoutRoomText(missing: UInt64) -> String {

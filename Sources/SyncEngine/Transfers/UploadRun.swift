@@ -181,7 +181,7 @@ struct UploadRun: Sendable {
   {
     let coordinator = coordinator
     if isSnapshot, inode.size == 0, quiet.allows(inode) { return .empty }
-    let room = isSnapshot ? await coordinator.reserve(dataBytes(of: inode)) : nil
+    let room = isSnapshot ? await reserveCopy(of: inode) : nil
     defer { room?.end() }
     guard let file = try await open(inode, isSnapshot: isSnapshot) else {
       throw .changedWhileReading
@@ -225,6 +225,7 @@ extension UploadRun {
     case .failure(.noRoom(let missing)):
       note(inode, withoutRoomFor: missing)
       return nil
+    // The upload after the close tells of it.
     case .failure(.system): return nil
     }
   }
@@ -249,20 +250,20 @@ extension UploadRun {
 
   /// The file waits for its close, or for room. The log is told once.
   private func note(_ inode: Catalog.Inode, withoutRoomFor missing: UInt64) {
-    let coordinator = coordinator
-    let (number, item) = (inode.number, inode.item)
-    withoutRoom.withLock { $0.append(item) }
-    let isNew = transfers.noteWithoutRoom(number, missing: missing) {
-      guard coordinator.isOpenForWriting(number) else { return false }
-      return (try? coordinator.catalog.inode(number)).map { $0.item == item } ?? false
-    }
+    withoutRoom.withLock { $0.append(inode.item) }
+    let isNew = transfers.noteWithoutRoom(inode.number, missing: missing)
     if isNew { failed(inode, TransferBoard.withoutRoomText(missing: missing)) }
   }
 
-  /// The bytes that a copy takes of the disk.
-  private func dataBytes(of inode: Catalog.Inode) -> UInt64 {
-    let file = try? coordinator.content.open(inode.uploadKey, writable: false)
-    return (try? file?.dataBytes()) ?? inode.size
+  /// Reserves the bytes that a copy takes of the disk; nil without a budget.
+  private func reserveCopy(of inode: Catalog.Inode) async -> SpaceReservation? {
+    guard coordinator.hasBudget else { return nil }
+    let coordinator = coordinator
+    let bytes = await BlockingWork.run { () -> UInt64 in
+      let file = try? coordinator.content.open(inode.uploadKey, writable: false)
+      return (try? file?.dataBytes()) ?? inode.size
+    }
+    return await coordinator.reserve(bytes)
   }
 }
 

@@ -180,8 +180,8 @@ extension ContainerSync {
     return first ?? position.sequence
   }
 
-  /// Segments that a list does not show. A list alone proves nothing: each is asked for. Nobody needs
-  /// those in the newest snapshot: after a recovery the log goes on a million numbers later.
+  /// Segments that a list does not show. A list alone proves nothing: each is asked for. Nobody
+  /// needs those in the newest snapshot: after a recovery the log goes on a million numbers later.
   private func checkUnlisted(
     _ numbers: Range<UInt64>, _ check: inout StoreCheck, _ remote: RemoteContainer
   ) async throws(CycleFailure) {
