@@ -178,6 +178,79 @@ import Testing
     given.wait()
   }
 
+  /// A store that is sound once the test says so.
+  private final class Looks: StoreConfirming {
+    let isSound = Lock(false)
+
+    func evictionRefusal(since: UInt64) -> Errno? {
+      isSound.withLock { $0 } ? nil : .resourceTemporarilyUnavailable
+    }
+
+    func confirmStore(since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void) {
+      completion(evictionRefusal(since: since))
+    }
+  }
+
+  @Test("a close waits for what is sent and cannot be evicted yet")
+  func aCloseWaitsForTheStore() async throws {
+    defer { space.stop() }
+    let looks = Looks()
+    container.coordinator.setStoreConfirmer(looks)
+    space.add(LocalSpace.Member(container.coordinator, canSend: { true }))
+    for number in 1...9 { _ = try read("file\(number)", pausing: false) }
+    let waited = Gate()
+    let ticket = container.coordinator.waitForRoom { waited.open() }
+    #expect(ticket != nil)
+    #expect(!waited.wait(milliseconds: 1000))
+    looks.isSound.withLock { $0 = true }
+    #expect(waited.wait(milliseconds: 60_000))
+    #expect(try used() <= 8 * Self.mebi)
+  }
+
+  /// Opens a file that was sent, and writes so many mebibytes over it: nothing but it has changed.
+  private func write(_ name: String, _ size: Int) throws -> UInt64 {
+    let handle = try container.open(container.appear(name, [1]), writing: true, truncating: true)
+    try container.write(handle, String(repeating: "x", count: size * Self.mebi))
+    return handle
+  }
+
+  @Test("a close waits for a file that another program is closing")
+  func aCloseWaitsForOtherCloses() async throws {
+    space.stop()
+    let space = LocalSpace(
+      limits: space.limits, directory: container.directory, hopeLimit: 60_000)
+    defer { space.stop() }
+    container.coordinator.setSpace(space, uses: nil)
+    let isSending = Lock(true)
+    space.add(
+      LocalSpace.Member(container.coordinator, canSend: { isSending.withLock { $0 } }))
+    let first = try write("first", 5)
+    let second = try write("second", 5)
+    try #require(try container.catalog.dirtyCount() == 2)
+    let waited = Gate()
+    let ticket = container.coordinator.waitForRoom { waited.open() }
+    #expect(ticket != nil)
+    #expect(!waited.wait(milliseconds: 300))
+    container.system.release(first)
+    #expect(!waited.wait(milliseconds: 300))
+    isSending.withLock { $0 = false }
+    #expect(waited.wait(milliseconds: 60_000))
+    container.system.release(second)
+  }
+
+  @Test("a close goes on when only files that are being written are left")
+  func aCloseGoesOnBesideOpenFiles() async throws {
+    defer { space.stop() }
+    space.add(LocalSpace.Member(container.coordinator, canSend: { true }))
+    let open = try write("open", 9)
+    let waited = Gate()
+    let ticket = container.coordinator.waitForRoom { waited.open() }
+    #expect(ticket != nil)
+    // Sooner than when nothing moves.
+    #expect(waited.wait(milliseconds: 5000))
+    container.system.release(open)
+  }
+
   @Test func usesOutliveTheProcess() throws {
     defer { space.stop() }
     let number = try read("file")

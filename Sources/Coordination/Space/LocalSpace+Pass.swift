@@ -37,9 +37,11 @@ extension LocalSpace {
     let time = monotonicNanoseconds()
     let rest = state.withLock { max($0.nothingUntil, $0.restUntil) }
     if wanted > 0, demanded > 0 || time >= rest {
-      freed = giveBack(wanted)
+      var pass = LastPass(hadUnsent: hasUnsent, sent: sentBytes())
+      (freed, pass.isComplete) = giveBack(wanted)
       let end = monotonicNanoseconds()
       state.withLock { state in
+        state.lastPass = pass
         state.shortfall = freed >= wanted ? 0 : wanted - freed
         guard freed == 0 else { return }
         state.restUntil = end &+ (end - time)
@@ -59,8 +61,9 @@ extension LocalSpace {
   /// Evicted with one wait for the disk.
   private static let batch = 256
 
-  /// Gives back at least so many bytes, if there are as many that can be. Gives how many.
-  func giveBack(_ wanted: UInt64) -> UInt64 {
+  /// Gives back at least so many bytes, if there are as many that can be. Gives how many, and
+  /// whether the store was confirmed for all of them.
+  private func giveBack(_ wanted: UInt64) -> (freed: UInt64, isComplete: Bool) {
     let members = state.withLock { $0.members }
     var found: [Candidate] = []
     for member in members.values {
@@ -72,6 +75,7 @@ extension LocalSpace {
     var freed: UInt64 = 0
     var files: UInt64 = 0
     var asks = Self.asksInPass
+    var isComplete = true
     while freed < wanted, !queue.isEmpty {
       var batch: [Candidate] = []
       var bytes: UInt64 = 0
@@ -83,7 +87,11 @@ extension LocalSpace {
       for (container, part) in Dictionary(grouping: batch, by: \.id.container) {
         // It may have been closed meanwhile.
         guard let member = state.withLock({ $0.members[container] }) else { continue }
-        for gone in evict(part, of: member.coordinator, asks: &asks) {
+        guard let evicted = evict(part, of: member.coordinator, asks: &asks) else {
+          isComplete = false
+          continue
+        }
+        for gone in evicted {
           freed &+= gone.freed
           files &+= UInt64(gone.files)
         }
@@ -94,13 +102,14 @@ extension LocalSpace {
       state.evictedBytes &+= freed
     }
     if files > 0 { log("evicted \(files) files, \(freed) bytes; \(wanted) were wanted") }
-    return freed
+    return (freed, isComplete)
   }
 
+  /// Gives those that went; nil: nothing was asked for, since the store is not confirmed.
   private func evict(
     _ candidates: [Candidate], of coordinator: ContainerCoordinator, asks: inout Int
-  ) -> [Candidate] {
-    guard coordinator.waitForConfirmedStore(milliseconds: confirmationLimit) else { return [] }
+  ) -> [Candidate]? {
+    guard coordinator.waitForConfirmedStore(milliseconds: confirmationLimit) else { return nil }
     var result: [Candidate] = []
     var plain: [Candidate] = []
     for candidate in candidates {

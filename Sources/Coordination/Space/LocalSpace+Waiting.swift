@@ -52,6 +52,8 @@ struct Patience {
   var progress: UInt64 = 0
   var since: UInt64 = 0
   var askedToSend: UInt64 = 0
+  /// Since when nothing can be given back, and nothing that is to be sent would change that.
+  var hopelessSince: UInt64?
 }
 
 extension LocalSpace {
@@ -149,7 +151,14 @@ extension LocalSpace {
     let time = monotonicNanoseconds()
     var isOver = true
     if let now, now.marks.overshoot(used: now.used, free: now.free) > 0 {
-      isOver = !members.contains { $0.canSend() && $0.coordinator.hasUnsent }
+      let isHopeless = !hasUnsent && lastPassHolds
+      let since = patience.withLock { patience -> UInt64? in
+        patience.hopelessSince = isHopeless ? patience.hopelessSince ?? time : nil
+        return patience.hopelessSince
+      }
+      isOver =
+        !members.contains { $0.canSend() }
+        || since.map { time >= $0 &+ hopeLimit * 1_000_000 } ?? false
     }
     let progress = evicted &+ sentBytes()
     let (isStandstill, mustSend) = patience.withLock { patience in
@@ -175,9 +184,22 @@ extension LocalSpace {
     for close in ended { close.completion() }
     if mustSend, !isOver { for member in members { member.sendNow() } }
   }
+
+  /// Something is changed here that will be sent, and may be given back then.
+  var hasUnsent: Bool {
+    let members = state.withLock { Array($0.members.values) }
+    return members.contains { $0.canSend() && $0.coordinator.hasUnsent }
+  }
+
+  /// Whether another pass would find no more than the last one.
+  private var lastPassHolds: Bool {
+    let pass = state.withLock { $0.lastPass }
+    return pass.isComplete && !pass.hadUnsent && pass.sent == sentBytes()
+  }
 }
 
 extension ContainerCoordinator {
-  /// Whether something is changed here and not sent that is not just being written.
+  /// Whether something is changed here and not sent that is not just being written. A file that was
+  /// closed a moment ago may count as being written for some milliseconds more.
   var hasUnsent: Bool { ((try? catalog.dirtyCount()) ?? 0) > writers.count }
 }

@@ -43,6 +43,16 @@ package final class LocalSpace: Sendable {
     let completion: @Sendable () -> Void
   }
 
+  /// What a pass found.
+  struct LastPass {
+    /// Something waited to be sent when it began.
+    var hadUnsent = true
+    /// `sentBytes` when it began.
+    var sent: UInt64 = 0
+    /// All that could be given back was asked for.
+    var isComplete = false
+  }
+
   struct State {
     var members: [ContainerID: Member] = [:]
     /// What is about to be stored.
@@ -59,6 +69,7 @@ package final class LocalSpace: Sendable {
     var nothingUntil: UInt64 = 0
     /// Until when there is none in any case: as long as the last one took.
     var restUntil: UInt64 = 0
+    var lastPass = LastPass()
     /// Until when nobody waits at a close: the last ones waited in vain.
     var patienceOver: UInt64 = 0
     var evictedFiles: UInt64 = 0
@@ -84,14 +95,17 @@ package final class LocalSpace: Sendable {
 
   /// Before each batch the store is asked whether it is sound, for so long, in milliseconds.
   let confirmationLimit: Int
+  /// For so long nothing can be given back before closes go on, in milliseconds.
+  let hopeLimit: UInt64
 
   package init(
     limits: SpaceLimits, directory: String, confirmationLimit: Int = 15_000,
-    sentBytes: @escaping @Sendable () -> UInt64 = { 0 },
+    hopeLimit: UInt64 = 250, sentBytes: @escaping @Sendable () -> UInt64 = { 0 },
     log: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.limits = limits
     self.confirmationLimit = confirmationLimit
+    self.hopeLimit = hopeLimit
     self.directory = directory
     self.sentBytes = sentBytes
     self.log = log
