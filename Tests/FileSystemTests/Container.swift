@@ -18,7 +18,9 @@ final class Container: Sendable {
   let root = InodeNumber.root
   static let caller = Caller(user: 0, group: 0)
 
-  init(descriptors: DescriptorBudget = .shared) throws {
+  init(
+    _ id: String = "iCloud.com.example.test", descriptors: DescriptorBudget = .shared
+  ) throws {
     var template = Array("/tmp/filesystem-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
@@ -26,7 +28,7 @@ final class Container: Sendable {
       path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
     content = try ContentFiles(directory: directory + "/content", descriptors: descriptors)
     coordinator = ContainerCoordinator(
-      container: try ContainerID("iCloud.com.example.test"), catalog: catalog, content: content)
+      container: try ContainerID(id), catalog: catalog, content: content)
     fetcher = Fetcher(catalog, content)
     coordinator.setFetcher(fetcher)
     system = ContainerFileSystem(coordinator: coordinator, clock: SystemClock())

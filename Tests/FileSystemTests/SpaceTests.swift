@@ -247,8 +247,48 @@ import Testing
     let ticket = container.coordinator.waitForRoom { waited.open() }
     #expect(ticket != nil)
     // Sooner than when nothing moves.
-    #expect(waited.wait(milliseconds: 5000))
+    #expect(waited.wait(milliseconds: 8000))
     container.system.release(open)
+  }
+
+  @Test("a close waits for what is sent beside a file that is open and unchanged")
+  func openUnchangedFile() async throws {
+    defer { space.stop() }
+    let open = try container.open(container.appear("database", [1]), writing: true)
+    container.system.release(try write("large", 9))
+    try #require(try container.catalog.dirtyCount() == 1)
+    let isSending = Lock(true)
+    space.add(
+      LocalSpace.Member(container.coordinator, canSend: { isSending.withLock { $0 } }))
+    let waited = Gate()
+    let ticket = container.coordinator.waitForRoom { waited.open() }
+    #expect(ticket != nil)
+    #expect(!waited.wait(milliseconds: 1000))
+    isSending.withLock { $0 = false }
+    #expect(waited.wait(milliseconds: 60_000))
+    container.system.release(open)
+  }
+
+  @Test("a close does not wait for a container that is deleted or rolled back")
+  func containerThatIsNotInOrder() async throws {
+    defer { space.stop() }
+    let other = try Container("iCloud.com.example.other")
+    other.coordinator.setStoreConfirmer(Looks())
+    other.coordinator.setSpace(space, uses: uses)
+    space.add(LocalSpace.Member(other.coordinator))
+    let file = try other.appear("file", [UInt8](repeating: 0x62, count: 4 * Self.mebi))
+    let reading = try other.open(file)
+    _ = try other.read(reading, count: 4 * Self.mebi)
+    other.system.release(reading)
+    space.add(LocalSpace.Member(container.coordinator, canSend: { true }))
+    let open = try write("open", 5)
+    let waited = Gate()
+    let ticket = container.coordinator.waitForRoom { waited.open() }
+    #expect(ticket != nil)
+    // Sooner than when nothing moves.
+    #expect(waited.wait(milliseconds: 8000))
+    container.system.release(open)
+    #expect(try other.catalog.inode(file).content == .local)
   }
 
   @Test func usesOutliveTheProcess() throws {

@@ -37,16 +37,21 @@ extension LocalSpace {
     let time = monotonicNanoseconds()
     let rest = state.withLock { max($0.nothingUntil, $0.restUntil) }
     if wanted > 0, demanded > 0 || time >= rest {
-      var pass = LastPass(hadUnsent: hasUnsent, sent: sentBytes())
-      (freed, pass.isComplete) = giveBack(wanted)
+      // What is sent during the pass may be a candidate for the next one only.
+      let hadUnsent = hasUnsent
+      let isComplete: Bool
+      (freed, isComplete) = giveBack(wanted)
+      let isFruitless = isComplete && !hadUnsent && freed < wanted
       let end = monotonicNanoseconds()
       state.withLock { state in
-        state.lastPass = pass
+        state.lastPass.began = time
+        state.lastPass.fruitlessSince =
+          isFruitless ? state.lastPass.fruitlessSince ?? time : nil
         state.shortfall = freed >= wanted ? 0 : wanted - freed
         guard freed == 0 else { return }
         state.restUntil = end &+ (end - time)
         // What is sent meanwhile nobody tells.
-        state.nothingUntil = end &+ (state.closes.isEmpty ? 1_000_000_000 : 40_000_000)
+        state.nothingUntil = end &+ (state.closes.isEmpty ? 1_000_000_000 : Self.shortRest)
       }
     } else if wanted == 0 {
       state.withLock { $0.shortfall = 0 }
@@ -62,7 +67,7 @@ extension LocalSpace {
   private static let batch = 256
 
   /// Gives back at least so many bytes, if there are as many that can be. Gives how many, and
-  /// whether the store was confirmed for all of them.
+  /// whether the store was confirmed for all that containers hold which are in order.
   private func giveBack(_ wanted: UInt64) -> (freed: UInt64, isComplete: Bool) {
     let members = state.withLock { $0.members }
     var found: [Candidate] = []
@@ -88,7 +93,8 @@ extension LocalSpace {
         // It may have been closed meanwhile.
         guard let member = state.withLock({ $0.members[container] }) else { continue }
         guard let evicted = evict(part, of: member.coordinator, asks: &asks) else {
-          isComplete = false
+          // One that is deleted or rolled back never is.
+          if member.canSend() { isComplete = false }
           continue
         }
         for gone in evicted {
@@ -110,14 +116,15 @@ extension LocalSpace {
     _ candidates: [Candidate], of coordinator: ContainerCoordinator, asks: inout Int
   ) -> [Candidate]? {
     guard coordinator.waitForConfirmedStore(milliseconds: confirmationLimit) else { return nil }
-    var result: [Candidate] = []
-    var plain: [Candidate] = []
-    for candidate in candidates {
+    // First those that nobody is asked for: an answer may take longer than the store is confirmed.
+    let asked = candidates.filter { candidate in
+      candidate.id.isPackage || coordinator.isPresented(candidate.id.number)
+    }
+    let plain = Set(candidates.map(\.id)).subtracting(asked.map(\.id))
+    let gone = Set(coordinator.giveBack(plain.map(\.number)))
+    var result = candidates.filter { plain.contains($0.id) && gone.contains($0.id.number) }
+    for candidate in asked {
       let number = candidate.id.number
-      guard candidate.id.isPackage || coordinator.isPresented(number) else {
-        plain.append(candidate)
-        continue
-      }
       var claimant: ClaimantID?
       if coordinator.isPresented(number) {
         guard asks > 0 else { continue }
@@ -132,8 +139,7 @@ extension LocalSpace {
       if let claimant { coordinator.claims.leave(claimant.party) }
       if isGone { result.append(candidate) }
     }
-    let gone = Set(coordinator.giveBack(plain.map(\.id.number)))
-    return result + plain.filter { gone.contains($0.id.number) }
+    return result
   }
 }
 

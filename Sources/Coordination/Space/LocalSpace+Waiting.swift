@@ -52,8 +52,6 @@ struct Patience {
   var progress: UInt64 = 0
   var since: UInt64 = 0
   var askedToSend: UInt64 = 0
-  /// Since when nothing can be given back, and nothing that is to be sent would change that.
-  var hopelessSince: UInt64?
 }
 
 extension LocalSpace {
@@ -112,6 +110,8 @@ extension LocalSpace {
   /// Without anything being sent or given back.
   private static let longestStandstill: UInt64 = 10_000_000_000
   private static let impatience: UInt64 = 30_000_000_000
+  /// Between two passes that found nothing, while a close waits.
+  static let shortRest: UInt64 = 40_000_000
 
   func waitForRoom(_ completion: @escaping @Sendable () -> Void) -> SpaceTicket? {
     guard hasBudget, let now = measured() else { return nil }
@@ -132,6 +132,8 @@ extension LocalSpace {
     let number = state.withLock { state -> UInt64? in
       guard !state.isStopped, time >= state.patienceOver else { return nil }
       state.lastTicket += 1
+      // The close needs a pass that began after it.
+      state.nothingUntil = min(state.nothingUntil, time &+ Self.shortRest)
       if state.closes.isEmpty {
         patience.withLock { $0 = Patience(progress: 0, since: time) }
       }
@@ -150,15 +152,11 @@ extension LocalSpace {
     guard count > 0 else { return }
     let time = monotonicNanoseconds()
     var isOver = true
+    /// When the last pass began, if another one would find no more.
+    var lastHope: UInt64?
     if let now, now.marks.overshoot(used: now.used, free: now.free) > 0 {
-      let isHopeless = !hasUnsent && lastPassHolds
-      let since = patience.withLock { patience -> UInt64? in
-        patience.hopelessSince = isHopeless ? patience.hopelessSince ?? time : nil
-        return patience.hopelessSince
-      }
-      isOver =
-        !members.contains { $0.canSend() }
-        || since.map { time >= $0 &+ hopeLimit * 1_000_000 } ?? false
+      isOver = !members.contains { $0.canSend() }
+      if !hasUnsent { lastHope = lastFruitlessPass }
     }
     let progress = evicted &+ sentBytes()
     let (isStandstill, mustSend) = patience.withLock { patience in
@@ -177,6 +175,7 @@ extension LocalSpace {
       if isStandstill, !isOver { state.patienceOver = time &+ Self.impatience }
       let ended = state.closes.filter {
         isOver || isStandstill || time >= $0.value.since &+ Self.longestWait
+          || lastHope ?? 0 >= $0.value.since
       }
       for number in ended.keys { state.closes[number] = nil }
       return Array(ended.values)
@@ -191,15 +190,25 @@ extension LocalSpace {
     return members.contains { $0.canSend() && $0.coordinator.hasUnsent }
   }
 
-  /// Whether another pass would find no more than the last one.
-  private var lastPassHolds: Bool {
+  /// When the last pass began, if for long enough none found anything more; nil: another one may.
+  private var lastFruitlessPass: UInt64? {
     let pass = state.withLock { $0.lastPass }
-    return pass.isComplete && !pass.hadUnsent && pass.sent == sentBytes()
+    guard let since = pass.fruitlessSince, pass.began >= since &+ hopeLimit &* 1_000_000 else {
+      return nil
+    }
+    return pass.began
   }
 }
 
 extension ContainerCoordinator {
   /// Whether something is changed here and not sent that is not just being written. A file that was
   /// closed a moment ago may count as being written for some milliseconds more.
-  var hasUnsent: Bool { ((try? catalog.dirtyCount()) ?? 0) > writers.count }
+  var hasUnsent: Bool {
+    guard let changed = try? catalog.dirtyCount(), changed > 0 else { return false }
+    let written = writers.filter { number in
+      guard let item = try? catalog.inode(number).item else { return false }
+      return ((try? catalog.dirtyStamp(item)) ?? nil) != nil
+    }
+    return changed > written.count
+  }
 }

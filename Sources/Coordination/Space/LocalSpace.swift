@@ -45,12 +45,11 @@ package final class LocalSpace: Sendable {
 
   /// What a pass found.
   struct LastPass {
-    /// Something waited to be sent when it began.
-    var hadUnsent = true
-    /// `sentBytes` when it began.
-    var sent: UInt64 = 0
-    /// All that could be given back was asked for.
-    var isComplete = false
+    /// Monotonic nanoseconds.
+    var began: UInt64 = 0
+    /// When the first pass began of those that gave back all that could be, and less than was
+    /// wanted, while nothing waited to be sent; nil: the last one was not of these.
+    var fruitlessSince: UInt64?
   }
 
   struct State {
@@ -95,7 +94,7 @@ package final class LocalSpace: Sendable {
 
   /// Before each batch the store is asked whether it is sound, for so long, in milliseconds.
   let confirmationLimit: Int
-  /// For so long nothing can be given back before closes go on, in milliseconds.
+  /// For so long passes find nothing more before closes go on, in milliseconds.
   let hopeLimit: UInt64
 
   package init(
