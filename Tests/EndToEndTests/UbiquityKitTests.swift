@@ -218,13 +218,13 @@ extension EndToEnd {
             # Nothing is on its way any more.
             synced a b a b
             """#)
-        let before = try await account.status("b").traffic
         try await account.script(
-          Self.kit
-            + #"for n in 1 2 3; do kit b values "$B/file"; kit b state-of-a-file "$B/file"; done"#)
-        let after = try await account.status("b").traffic
-        #expect(after.bytesDownloaded == before.bytesDownloaded)
-        #expect(after.requests.get == before.requests.get)
+          Self.kit + #"""
+            before=$(downloads_of b)
+            for n in 1 2 3; do kit b values "$B/file"; kit b state-of-a-file "$B/file"; done
+            same "$(downloads_of b)" "$before"
+            same "$(attribute localBytes "$B/file")" 0
+            """#)
       }
     }
 
