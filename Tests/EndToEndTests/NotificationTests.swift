@@ -10,7 +10,13 @@ extension EndToEnd {
       watching() {
         timeout 200 inotifywait -m -r --format '%c %e %w%f' "$A" > "$ROOT/raw" 2> "$ROOT/watcher" & watcher=$!
         until_true 20 grep -q established "$ROOT/watcher"
-        seen=0
+      }
+      # The daemon may tell a new watch late of what was done just before, so that has to be over.
+      caught_up() {
+        local mark=mark$RANDOM
+        : > "$B/$mark"; synced b a; until_true 20 grep -q " CREATE .*/$mark" "$ROOT/raw"
+        rm "$B/$mark"; synced b a; until_true 20 grep -q " DELETE .*/$mark" "$ROOT/raw"
+        seen=$(lines | wc -l)
       }
       lines() { grep -v -e ' ACCESS' -e 'OPEN,ISDIR' -e 'CLOSE_NOWRITE,CLOSE,ISDIR' "$ROOT/raw" || true; }
       told() { lines | tail -n +$((seen + 1)) | sed "s/^[^ ]* //; s|$A/||; s|$A||"; }
@@ -36,7 +42,7 @@ extension EndToEnd {
         try await account.script(
           Self.watching + #"""
             mkdir "$B/one" "$B/two"; echo 1 > "$B/one/f"; synced b a
-            watching
+            watching; caught_up
             echo new > "$B/one/new"; synced b a
             tells 'CREATE one/new
             OPEN one/new
@@ -69,6 +75,36 @@ extension EndToEnd {
       }
     }
 
+    /// The daemon looks for watches for a part of the time only.
+    @Test("a watch right after many changes hears of the next one")
+    func watchAfterManyChanges() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.watching + #"""
+            # Open files, among which the daemon looks for watches.
+            timeout 200 python3 - <<'END' & holder=$!
+            from os import dup, fork; from time import sleep
+            for _ in range(900): dup(1)
+            for _ in range(7):
+                if fork() == 0: break
+            open('held', 'w').close(); sleep(300)
+            END
+            until_true 20 test -e held
+            mkdir "$B/one"; synced b a
+            for n in $(seq 20); do echo $n > "$B/one/$n"; synced b a; done
+            watching
+            echo new > "$B/one/new"; synced b a
+            until_true 20 grep -q ' CLOSE_WRITE,CLOSE .*/one/new' "$ROOT/raw"
+            same "$(grep -o ' [A-Z_,]* .*/one/new' "$ROOT/raw" | cut -d ' ' -f 2 | tr '\n' ' ')" \
+              'CREATE OPEN MODIFY CLOSE_WRITE,CLOSE '
+            kill $holder; wait $holder || true
+            unwatched; agreed
+            """#, timeout: 240)
+      }
+    }
+
     @Test func directoriesComeMoveAndGo() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -76,7 +112,7 @@ extension EndToEnd {
         try await account.script(
           Self.watching + #"""
             mkdir "$B/one" "$B/two"; mkdir -p "$B/tree/sub"; echo 1 > "$B/tree/sub/f"; synced b a
-            watching
+            watching; caught_up
             mkdir "$B/one/d"; synced b a
             tells 'CREATE,ISDIR one/d'
             echo 1 > "$B/one/d/in"; synced b a

@@ -22,13 +22,17 @@ final class ChangeEcho: Sendable {
   /// Batches that wait. The thread may itself have to wait, for a program that keeps a directory locked.
   private static let queueLimit = 100
   private static let attempts = 4
-  /// In nanoseconds; so that single batches find the watches as they are.
+  /// In nanoseconds; so that single batches need not wait for the watches to be read.
   private static let watchesDebt: UInt64 = 1_000_000_000
+  /// For so many nanoseconds a batch waits for the watches to be read, at most.
+  private static let watchesWait: UInt64 = 5_000_000_000
 
   private struct State {
     var waiting = 0
     var isPaused = false
     var watches = InodeWatches()
+    /// When the last reading of the watches began. It has those that were there then.
+    var watchesRead: UInt64 = 0
     /// When all readings of the watches so far will have been a twentieth of the time.
     var watchesPaid: UInt64 = 0
   }
@@ -58,9 +62,10 @@ final class ChangeEcho: Sendable {
       return true
     }
     guard hasRoom else { return }
+    let time = monotonicNanoseconds()
     queue.add { [self] in
       defer { state.withLock { $0.waiting -= 1 } }
-      play(changes)
+      play(changes, announced: time)
     }
   }
 
@@ -76,11 +81,11 @@ final class ChangeEcho: Sendable {
 
   // MARK: A batch
 
-  private func play(_ changes: [ItemChange]) {
+  private func play(_ changes: [ItemChange], announced: UInt64) {
     guard let mount = mountpoint.topMount(), mount.type == MountedFileSystem.ubiquityType else {
       return
     }
-    let watches = watches(mount.device)
+    let watches = watches(mount.device, at: announced)
     guard !watches.isEmpty else { return }
     let told = changes.filter { Self.concerns($0, watches) }
     guard !told.isEmpty, told.count <= Self.limit, settle([]) else { return }
@@ -114,18 +119,29 @@ final class ChangeEcho: Sendable {
     return numbers.contains { watches.contains($0.rawValue) }
   }
 
-  /// Reading them goes through all processes: in the long run it is done for a twentieth of the time at
-  /// most. A watch that was added meanwhile is then heard of late.
-  private func watches(_ device: String) -> InodeWatches {
-    let began = monotonicNanoseconds()
-    let known = state.withLock { state in
-      state.watchesPaid > began + Self.watchesDebt ? state.watches : nil
+  /// The watches that there were when a batch was announced, or later ones.
+  ///
+  /// Reading them goes through all processes: in the long run it is done for a twentieth of the time
+  /// at most. So a batch waits until that allows another reading, which serves all batches that wait.
+  /// If that were too long, or too many wait, it gets what the last reading found, and a watch that
+  /// was added since is not told.
+  private func watches(_ device: String, at announced: UInt64) -> InodeWatches {
+    let time = monotonicNanoseconds()
+    let (known, pause) = state.withLock { state -> (InodeWatches?, UInt64) in
+      if state.watchesRead >= announced { return (state.watches, 0) }
+      let due = state.watchesPaid - min(state.watchesPaid, Self.watchesDebt)
+      guard due > time else { return (nil, 0) }
+      let mayWait = due - time <= Self.watchesWait && state.waiting <= Self.queueLimit / 2
+      return mayWait ? (nil, due - time) : (state.watches, 0)
     }
     if let known { return known }
+    if pause > 0 { usleep(UInt32(pause / 1000)) }
+    let began = monotonicNanoseconds()
     let read = InodeWatches.read(ofDevice: device)
     let ended = monotonicNanoseconds()
     state.withLock { state in
       state.watches = read
+      state.watchesRead = began
       state.watchesPaid = max(state.watchesPaid, began) + 20 * (ended - began)
     }
     return read
