@@ -178,6 +178,14 @@ import Testing
     given.wait()
   }
 
+  /// A close that waits; the gate opens when it goes on.
+  private func close() throws -> Gate {
+    let waited = Gate()
+    let ticket = container.coordinator.waitForRoom { waited.open() }
+    try #require(ticket != nil)
+    return waited
+  }
+
   /// A store that is sound once the test says so.
   private final class Looks: StoreConfirming {
     let isSound = Lock(false)
@@ -198,9 +206,7 @@ import Testing
     container.coordinator.setStoreConfirmer(looks)
     space.add(LocalSpace.Member(container.coordinator, canSend: { true }))
     for number in 1...9 { _ = try read("file\(number)", pausing: false) }
-    let waited = Gate()
-    let ticket = container.coordinator.waitForRoom { waited.open() }
-    #expect(ticket != nil)
+    let waited = try close()
     #expect(!waited.wait(milliseconds: 1000))
     looks.isSound.withLock { $0 = true }
     #expect(waited.wait(milliseconds: 60_000))
@@ -227,9 +233,7 @@ import Testing
     let first = try write("first", 5)
     let second = try write("second", 5)
     try #require(try container.catalog.dirtyCount() == 2)
-    let waited = Gate()
-    let ticket = container.coordinator.waitForRoom { waited.open() }
-    #expect(ticket != nil)
+    let waited = try close()
     #expect(!waited.wait(milliseconds: 300))
     container.system.release(first)
     #expect(!waited.wait(milliseconds: 300))
@@ -243,9 +247,7 @@ import Testing
     defer { space.stop() }
     space.add(LocalSpace.Member(container.coordinator, canSend: { true }))
     let open = try write("open", 9)
-    let waited = Gate()
-    let ticket = container.coordinator.waitForRoom { waited.open() }
-    #expect(ticket != nil)
+    let waited = try close()
     // Sooner than when nothing moves.
     #expect(waited.wait(milliseconds: 8000))
     container.system.release(open)
@@ -260,9 +262,7 @@ import Testing
     let isSending = Lock(true)
     space.add(
       LocalSpace.Member(container.coordinator, canSend: { isSending.withLock { $0 } }))
-    let waited = Gate()
-    let ticket = container.coordinator.waitForRoom { waited.open() }
-    #expect(ticket != nil)
+    let waited = try close()
     #expect(!waited.wait(milliseconds: 1000))
     isSending.withLock { $0 = false }
     #expect(waited.wait(milliseconds: 60_000))
@@ -282,9 +282,7 @@ import Testing
     other.system.release(reading)
     space.add(LocalSpace.Member(container.coordinator, canSend: { true }))
     let open = try write("open", 5)
-    let waited = Gate()
-    let ticket = container.coordinator.waitForRoom { waited.open() }
-    #expect(ticket != nil)
+    let waited = try close()
     // Sooner than when nothing moves.
     #expect(waited.wait(milliseconds: 8000))
     container.system.release(open)

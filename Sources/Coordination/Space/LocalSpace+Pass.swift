@@ -37,7 +37,7 @@ extension LocalSpace {
     let time = monotonicNanoseconds()
     let rest = state.withLock { max($0.nothingUntil, $0.restUntil) }
     if wanted > 0, demanded > 0 || time >= rest {
-      // What is sent during the pass may be a candidate for the next one only.
+      // Asked before the pass: a file that is sent during it may be no candidate of it.
       let hadUnsent = hasUnsent
       let isComplete: Bool
       (freed, isComplete) = giveBack(wanted)
@@ -67,7 +67,7 @@ extension LocalSpace {
   private static let batch = 256
 
   /// Gives back at least so many bytes, if there are as many that can be. Gives how many, and
-  /// whether the store was confirmed for all that containers hold which are in order.
+  /// whether the store was confirmed for each container that can send.
   private func giveBack(_ wanted: UInt64) -> (freed: UInt64, isComplete: Bool) {
     let members = state.withLock { $0.members }
     var found: [Candidate] = []

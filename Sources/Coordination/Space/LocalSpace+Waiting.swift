@@ -75,9 +75,12 @@ extension LocalSpace {
 
   /// Room for what nobody waits for. Nil where something else would have to go for it.
   func reserveFree(_ bytes: UInt64) -> SpaceReservation? {
+    // A reservation that ends meanwhile counts here or as used, or twice: never not at all.
+    let before = state.withLock { $0.reserved }
     let now = measured()
     let isReserved = state.withLock { state in
-      if let now, !now.marks.fits(state.reserved &+ bytes, used: now.used, free: now.free) {
+      let reserved = max(before, state.reserved)
+      if let now, !now.marks.fits(reserved &+ bytes, used: now.used, free: now.free) {
         return false
       }
       state.reserved &+= bytes
@@ -184,13 +187,13 @@ extension LocalSpace {
     if mustSend, !isOver { for member in members { member.sendNow() } }
   }
 
-  /// Something is changed here that will be sent, and may be given back then.
+  /// Whether a change that is not sent yet will be sent, so that its content can be evicted then.
   var hasUnsent: Bool {
     let members = state.withLock { Array($0.members.values) }
     return members.contains { $0.canSend() && $0.coordinator.hasUnsent }
   }
 
-  /// When the last pass began, if for long enough none found anything more; nil: another one may.
+  /// When the last pass began, if none found anything more for long enough; nil: another one may.
   private var lastFruitlessPass: UInt64? {
     let pass = state.withLock { $0.lastPass }
     guard let since = pass.fruitlessSince, pass.began >= since &+ hopeLimit &* 1_000_000 else {

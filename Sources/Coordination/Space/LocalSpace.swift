@@ -43,7 +43,7 @@ package final class LocalSpace: Sendable {
     let completion: @Sendable () -> Void
   }
 
-  /// What a pass found.
+  /// The outcome of the last pass.
   struct LastPass {
     /// Monotonic nanoseconds.
     var began: UInt64 = 0

@@ -121,10 +121,10 @@ final class ChangeEcho: Sendable {
 
   /// The watches that there were when a batch was announced, or later ones.
   ///
-  /// Reading them goes through all processes: in the long run it is done for a twentieth of the time
-  /// at most. So a batch waits until that allows another reading, which serves all batches that wait.
-  /// If that were too long, or too many wait, it gets what the last reading found, and a watch that
-  /// was added since is not told.
+  /// Reading them goes through all processes, so in the long run it is done for at most a twentieth
+  /// of the time. A batch waits until the next reading is allowed, which serves all batches that
+  /// wait. If it would wait too long, or too many wait, it gets the result of the last reading, and
+  /// a watch that was added since is not told.
   private func watches(_ device: String, at announced: UInt64) -> InodeWatches {
     let time = monotonicNanoseconds()
     let (known, pause) = state.withLock { state -> (InodeWatches?, UInt64) in

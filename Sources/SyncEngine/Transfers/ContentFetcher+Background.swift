@@ -36,9 +36,10 @@ extension ContentFetcher {
       // Outside the lock: who finds out that it changed comes here.
       let isMetered = remote.isMetered
       let (next, cause) = state.withLock { state -> (InodeNumber?, DownloadCause?) in
-        guard state.background.hasRoom, state.backlogHolds == 0, !state.backlog.isEmpty else {
-          return (nil, nil)
-        }
+        // Whoever admits one goes on with the next one.
+        guard !state.isAdmitting, state.background.hasRoom, state.backlogHolds == 0,
+          !state.backlog.isEmpty
+        else { return (nil, nil) }
         // What nobody asked for waits until bytes cost nothing.
         state.backlog.sort()
         let first =
@@ -48,6 +49,7 @@ extension ContentFetcher {
           : state.backlog.first { _ in true }
         guard let next = first else { return (nil, nil) }
         state.backlog.remove(next)
+        state.isAdmitting = true
         state.background.begin()
         let cause = state.setQueued(next, nil)
         if !(cause?.isAsked ?? false) { state.unasked.insert(next) }
@@ -57,26 +59,17 @@ extension ContentFetcher {
       let found = try? coordinator.catalog.inode(next)
       let size = found?.size ?? 0
       state.withLock { $0.background.grow(by: size) }
-      guard let inode = found, inode.kind == .file, inode.content == .remote else {
-        endedOne(next, size)
-        coordinator.tellStatus(next)
-        continue
-      }
-      // What its device has not sent yet is fetched when it has: a place is not held for it.
-      guard let version = try? coordinator.catalog.shownContent(of: next), version.manifest != nil
-      else {
-        missBackground()
-        endedOne(next, size)
-        coordinator.tellStatus(next)
-        continue
-      }
-      // It would be evicted at once, or something that is here for it.
-      switch cause?.kind == .greedy ? reserve(inode) : .given {
-      case .given: break
-      case .unknown:
+      let room = admit(found, cause)
+      if room == .unknown {
+        // It is in its place again before another one is looked at.
         putBack(next, cause)
         endedOne(next, size)
-        // Its end begins the next ones, unless it came in between.
+      }
+      state.withLock { $0.isAdmitting = false }
+      switch room {
+      case .given: break
+      case .unknown:
+        // The end of that one begins the next ones, unless it came in between.
         if state.withLock({ !$0.eagerRoom.isEmpty }) { return }
         continue
       case .refused:
@@ -96,6 +89,21 @@ extension ContentFetcher {
         self.startBacklog()
       }
     }
+  }
+
+  /// Whether a download may begin. One at a time is admitted: with two, a file could take the last
+  /// room while a file with a higher rank was still being looked at.
+  private func admit(_ inode: Catalog.Inode?, _ cause: DownloadCause?) -> Room {
+    guard let inode, inode.kind == .file, inode.content == .remote else { return .refused }
+    // A content that its device has not sent yet is fetched when it has: no place is held for it.
+    guard let version = try? coordinator.catalog.shownContent(of: inode.number),
+      version.manifest != nil
+    else {
+      missBackground()
+      return .refused
+    }
+    // Without room it would be evicted at once, or another file for it.
+    return cause?.kind == .greedy ? reserve(inode) : .given
   }
 
   private enum Room {

@@ -21,6 +21,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var backlog = Backlog()
     /// While it is not 0 nothing of the backlog begins.
     var backlogHolds = 0
+    /// One of the backlog is being looked at: no other one begins meanwhile.
+    var isAdmitting = false
     /// The room of eager downloads that are under way.
     var eagerRoom: [InodeNumber: SpaceReservation] = [:]
     /// Contents that their devices have announced and not uploaded, while programs wait for them.

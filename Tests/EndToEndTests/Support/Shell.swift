@@ -92,8 +92,8 @@ enum Shell {
     # attribute NAME PATH
     attribute() { getfattr --absolute-names --only-values -n "user.ubiquity.$1" -- "$2"; }
 
-    # downloads_of DEVICE: each download that a program caused on it; its traffic also has cursors of
-    # other devices, which it reads after a minute
+    # downloads_of DEVICE: each download that a program caused on it; its traffic also has the
+    # cursors of other devices, which it reads after a minute
     downloads_of() { on "$1" log --downloads; }
 
     # same ACTUAL EXPECTED
