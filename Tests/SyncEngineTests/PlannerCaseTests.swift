@@ -154,6 +154,39 @@ import Testing
     #expect(plan.upserts.map(\.content) == [sent])
   }
 
+  @Test("the winner of a conflict has as its parent the content that it was made of")
+  func parentOfTheWinner() throws {
+    let base = content(1, time: 1)
+    // The other device had its own content saved a second time.
+    let unseen = content(2, parent: base.id, time: 2)
+    let remote = content(3, parent: unseen.id, time: 3)
+    let mine = content(4, time: 10)
+    let (known, current) = (try file(base), try file(remote))
+    var device = SimulatedDevice(device: me)
+    device.remote[item] = current
+    let local = LocalSide(
+      record: try file(mine), size: 1,
+      edited: EditedContent(version: mine.id, manifest: mine.manifest), stamp: 1)
+    let plan = try Planner(device: me, view: device).plan([
+      item: ItemTrees(local: local, base: known, remote: current)
+    ])
+    let winner = try #require(plan.upserts.first?.content)
+    #expect(winner.id == mine.id && winner.parent == base.id)
+    // A recovered log goes back to the content that this device has never seen.
+    let recovered = try file(unseen)
+    device.remote[item] = recovered
+    let lineage = Lineage(parent: winner.parent)
+    let supplied = LocalSide(
+      record: try file(winner), size: 1,
+      edited: EditedContent(version: winner.id, manifest: winner.manifest, lineage: lineage),
+      stamp: 1)
+    let again = try Planner(device: me, view: device).plan([
+      item: ItemTrees(local: supplied, base: nil, remote: recovered)
+    ])
+    #expect(again.upserts.map(\.content) == [winner])
+    #expect(again.upserts.map(\.conflicts) == [[unseen]])
+  }
+
   @Test("without a base, a content that was made of the other one is newer")
   func contentsOfOneLine() throws {
     let older = content(1, time: 5)

@@ -223,14 +223,15 @@ struct Merge {
         local, in: merged, parent: isAnnounced ? remote.content?.parent : remote.content?.id)
     }
     return conflict(
-      local: local, edited: edited, remote: remote, remoteContent: remoteContent, merged: merged)
+      local: local, edited: edited, base: base?.content, remote: remote,
+      remoteContent: remoteContent, merged: merged)
   }
 
   /// Two contents that did not know of each other. The one modified later becomes current, the
   /// other is kept as a conflict version. Source: CONTRACT, "Conflicts".
   private func conflict(
-    local: LocalSide, edited: EditedContent, remote: ItemRecord, remoteContent: ContentVersion,
-    merged: ItemRecord
+    local: LocalSide, edited: EditedContent, base: ContentVersion?, remote: ItemRecord,
+    remoteContent: ContentVersion, merged: ItemRecord
   ) -> Target {
     var merged = merged
     // After a recovery there may be no base, or the log has one of the contents by name only. A
@@ -258,7 +259,9 @@ struct Merge {
         record: merged, replacesContent: !isSame,
         commits: isSame ? EditedContent(version: remoteContent.id, manifest: manifest) : nil)
     }
-    let version = version(of: local, edited: edited, parent: remoteContent.parent)
+    // The edit was made of the base. The parent of the other content may be newer than that: a recovery
+    // would take the edit for a successor of a content that it never replaced.
+    let version = version(of: local, edited: edited, parent: base?.id)
     // A content that is not up yet never wins: nobody could read it. Its device finds the conflict
     // when it has sent it, and decides then. Nor does one that the backend lost.
     let localWins =
