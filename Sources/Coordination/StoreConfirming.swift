@@ -17,6 +17,17 @@ package protocol StoreConfirming: Sendable {
   func confirmStore(since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void)
 }
 
+/// The store of an engine that stopped: nothing may be evicted any more.
+package struct ClosedStore: StoreConfirming {
+  package init() {}
+
+  package func evictionRefusal(since: UInt64) -> Errno? { .networkDown }
+
+  package func confirmStore(since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void) {
+    completion(.networkDown)
+  }
+}
+
 extension ContainerCoordinator {
   /// So often in a row an eviction asks for a look at the store that has become old before it was
   /// used.

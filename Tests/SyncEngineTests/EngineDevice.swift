@@ -73,7 +73,6 @@ final class EngineDevice: Sendable {
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
       }, device: id, policy: policy, settings: settings, allotment: allotment,
       logger: logger)
-    coordinator.setStoreConfirmer(sync)
     coordinator.setTransferReporter(sync)
   }
 

@@ -82,6 +82,21 @@ import Testing
     }
   }
 
+  @Test("nothing is evicted after the engine stopped")
+  func stoppedEngine() async throws {
+    let device = try EngineDevice(store: MemoryStore(), secret: AccountSecret.generate())
+    try device.write("Documents/a", [7])
+    try await device.sync.sync(timeout: .seconds(60))
+    await device.sync.stop()
+    let file = try #require(try device.find("Documents/a"))
+    await #expect(throws: Errno.networkDown) {
+      try await device.coordinator.evictAfterLook(file.number)
+    }
+    #expect(try device.find("Documents/a")?.content == .local)
+    try device.catalog.close()
+    try Files.removeTree(device.directory)
+  }
+
   @Test("a directory is evicted without the files to which somebody unseen may write")
   func unseenWriter() async throws {
     try await withFiles(ShortGrants()) { device, directory in

@@ -153,6 +153,8 @@ package actor ContainerSync {
           uploaded it yet
           """)
       })
+    // From the first moment on: a device that starts may be asked to evict before it looked at the store.
+    coordinator.setStoreConfirmer(self)
   }
 
   // MARK: Life
@@ -171,7 +173,6 @@ package actor ContainerSync {
     coordinator.setFetcher(fetcher)
     coordinator.setVersionFetcher(fetcher)
     coordinator.setTransferReporter(self)
-    coordinator.setStoreConfirmer(self)
     link.setCatchUp { [weak self] in _ = await self?.runCycle(freshly: true) }
     coordinator.catalog.setChangeObserver { signals.changedHere() }
     coordinator.setWriterClosedObserver { signals.changedHere() }
@@ -212,7 +213,7 @@ package actor ContainerSync {
     coordinator.setFetcher(nil)
     coordinator.setVersionFetcher(nil)
     coordinator.setTransferReporter(nil)
-    coordinator.setStoreConfirmer(nil)
+    coordinator.setStoreConfirmer(ClosedStore())
     coordinator.setAllotted(nil)
   }
 
