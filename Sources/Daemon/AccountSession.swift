@@ -209,8 +209,9 @@ package final class AccountSession: Sendable {
           packages: configuration.packageTypes, claims: claims, events: events,
           allotment: quota.allotment, downloads: downloads, downloadLog: downloadLog,
           guards: guards, logger: logs(id.description))
-        session.join(space, in: directory, isOffline: { [offline] in offline.isOffline })
+        session.use(space, in: directory)
         try Blocking.run { await session.start() }
+        session.join(space, isOffline: { [offline] in offline.isOffline })
         quota.opened(id)
         containers.withLock { containers in
           containers.open[id] = session

@@ -125,11 +125,8 @@ package final class ContainerSession: Sendable {
 
   package func start() async { await sync.start() }
 
-  /// Becomes part of what shares a budget of local space.
-  package func join(
-    _ space: LocalSpace, in directory: ContainerDirectory,
-    isOffline: @escaping @Sendable () -> Bool
-  ) {
+  /// Downloads keep to the budget from here on. To be called before `start`.
+  package func use(_ space: LocalSpace, in directory: ContainerDirectory) {
     var uses: UseTimes?
     if space.hasBudget {
       do throws(Errno) { uses = try UseTimes(path: directory.uses) } catch {
@@ -138,6 +135,11 @@ package final class ContainerSession: Sendable {
       }
     }
     coordinator.setSpace(space, uses: uses)
+  }
+
+  /// Lets the budget evict from this container. To be called after `start`, which restores the condition
+  /// of the store: nothing is evicted from a container that another device deleted.
+  package func join(_ space: LocalSpace, isOffline: @escaping @Sendable () -> Bool) {
     let sync = sync
     space.add(
       LocalSpace.Member(

@@ -211,6 +211,43 @@ import Testing
     }
   }
 
+  @Test("a package loses its conflict though a recovery left a file of it by name only")
+  func fileByNameInAPackage() async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      try await makePackage(["b"], first, second)
+      let before = try await house.packs()
+      try first.write("\(Self.package)/a", Array("rare".utf8))
+      try await settle(first, second)
+      let lost = try await house.packs().subtracting(before)
+      // No device has its bytes after this.
+      try await first.evict("\(Self.package)/a")
+      let earlier = try await house.copy().filter { !lost.contains($0.key) }
+      try first.write("Documents/x", [1])
+      try await settle(first, second)
+      second.offline.set(offline: true)
+      try second.write("\(Self.package)/b", Array("second".utf8))
+      try second.write("Documents/other", Array("other".utf8))
+
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
+      #expect(try await first.sync.recoverStore().missing.count == 1)
+      // The later edit wins.
+      try first.write("\(Self.package)/b", Array("first".utf8))
+      try await first.sync.sync(timeout: .seconds(60))
+
+      second.offline.set(offline: false)
+      try await second.sync.sync(timeout: .seconds(60))
+      try await settle(first, second)
+      for device in [first, second] {
+        let bytes = try await device.read("\(Self.package)/b")
+        #expect(String(decoding: bytes, as: UTF8.self) == "first")
+        #expect(try await device.read("Documents/other") == Array("other".utf8))
+        #expect(try device.catalog.pendingContents().count == 1)
+      }
+    }
+  }
+
   @Test("content of a package is uploaded again though another device renamed the file")
   func renamedFileOfAPackage() async throws {
     try await withRestorableStore { house in

@@ -1,4 +1,5 @@
 package import Model
+internal import RecordFormat
 package import SystemPackage
 
 /// Where chunks are, and which packs are going.
@@ -210,6 +211,30 @@ extension ContainerCatalog {
       inode.version = nil
       try engine.store(inode)
       engine.mark(inode)
+      return true
+    }
+  }
+
+  /// Forgets where the bytes of a placeholder were, if the log has the version that it shows by name
+  /// only. False, with nothing done, for any other item.
+  package func forgetChunks(of item: ItemID) throws(Errno) -> Bool {
+    try changeLazily { engine in
+      guard let inode = try engine.syncedInode(item), inode.kind == .file,
+        inode.content == .remote, let version = inode.version,
+        let row = try engine.remoteRow(item),
+        let logged = try engine.decode(row.record)?.content,
+        logged.id == version, logged.manifest == nil,
+        try engine.shownContent(inode)?.manifest != nil
+      else { return false }
+      if var base = try engine.decode(row.applied) {
+        if base.content?.id == version { base.content = base.content?.withoutManifest }
+        base.conflicts = base.conflicts.map { $0.id == version ? $0.withoutManifest : $0 }
+        try engine.setRemoteRow(
+          item, Engine.RemoteRow(record: row.record, applied: base.encoded()), was: row)
+      }
+      // Last: the call above may keep the chunks beside the inode.
+      try engine.write { db in try engine.queries.deleteShown.run(db, inode.number.column) }
+      try engine.dropKeptVersion(of: item)
       return true
     }
   }

@@ -57,10 +57,13 @@ extension ContainerSync {
         if forgetUploaded(file.item) { isRenewed = true }
         continue
       }
-      // A placeholder that is as the log has it cannot become that.
+      // A placeholder that is as the log has it cannot become that. If the log has its version by name
+      // only, the placeholder still has to forget its chunks.
       let isAsInLog = try local { () throws(Errno) in
-        guard file.content == .remote else { return false }
-        return try catalog.remote(file.item)?.content?.id == content.id
+        guard file.content == .remote, let logged = try catalog.remote(file.item)?.content else {
+          return false
+        }
+        return logged.id == content.id && (logged.manifest != nil || content.manifest == nil)
       }
       if !isAsInLog { contents.append((file.item, content)) }
     }
@@ -86,10 +89,15 @@ extension ContainerSync {
 
   /// Gives a placeholder whose bytes are nowhere the record that the log has. The store lost them,
   /// or somebody removed the file long ago while this device was away, and the file was to come
-  /// back with its package.
+  /// back with its package. If the log has this version by name only, the placeholder forgets where
+  /// its bytes were: a device that has them may still supply the version.
   private func giveUp(_ item: ItemID) throws(CycleFailure) {
     let coordinator = coordinator
     let catalog = coordinator.catalog
+    _ = forgetUploaded(item)
+    if try local({ () throws(Errno) in try catalog.forgetChunks(of: item) }) {
+      return logger.warning("item \(item): its content is neither in the backend nor local here")
+    }
     let operation = try local { () throws(Errno) -> LocalOperation in
       let stamp = try catalog.dirtyStamp(item)
       guard let remote = try catalog.remote(item) else { return .remove(item, stamp: stamp) }
