@@ -137,8 +137,8 @@ package final class ContainerSession: Sendable {
     coordinator.setSpace(space, uses: uses)
   }
 
-  /// Lets the budget evict from this container. To be called after `start`, which restores the condition
-  /// of the store: nothing is evicted from a container that another device deleted.
+  /// Lets the budget evict from this container. To be called after `start`, which restores the
+  /// condition of the store: nothing is evicted from a container that another device deleted.
   package func join(_ space: LocalSpace, isOffline: @escaping @Sendable () -> Bool) {
     let sync = sync
     space.add(

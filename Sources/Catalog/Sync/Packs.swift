@@ -215,8 +215,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// Forgets where the bytes of a placeholder were, if the log has the version that it shows by name
-  /// only. False, with nothing done, for any other item.
+  /// Forgets where the bytes of a placeholder were, if the log has the version that it shows by
+  /// name only. False, with nothing done, for any other item.
   package func forgetChunks(of item: ItemID) throws(Errno) -> Bool {
     try changeLazily { engine in
       guard let inode = try engine.syncedInode(item), inode.kind == .file,

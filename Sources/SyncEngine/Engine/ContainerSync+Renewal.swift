@@ -57,8 +57,8 @@ extension ContainerSync {
         if forgetUploaded(file.item) { isRenewed = true }
         continue
       }
-      // A placeholder that is as the log has it cannot become that. If the log has its version by name
-      // only, the placeholder still has to forget its chunks.
+      // A placeholder that is as the log has it cannot become that. If the log has its version by
+      // name only, the placeholder still has to forget its chunks.
       let isAsInLog = try local { () throws(Errno) in
         guard file.content == .remote, let logged = try catalog.remote(file.item)?.content else {
           return false

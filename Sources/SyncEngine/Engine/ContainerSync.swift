@@ -153,7 +153,8 @@ package actor ContainerSync {
           uploaded it yet
           """)
       })
-    // From the first moment on: a device that starts may be asked to evict before it looked at the store.
+    // From the first moment on: a device that starts may be asked to evict before it has looked at
+    // the store.
     coordinator.setStoreConfirmer(self)
   }
 

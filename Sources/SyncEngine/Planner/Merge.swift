@@ -259,8 +259,8 @@ struct Merge {
         record: merged, replacesContent: !isSame,
         commits: isSame ? EditedContent(version: remoteContent.id, manifest: manifest) : nil)
     }
-    // The edit was made of the base. The parent of the other content may be newer than that: a recovery
-    // would take the edit for a successor of a content that it never replaced.
+    // The edit was made of the base. The parent of the other content may be newer than the base: a
+    // recovery would take the edit for the successor of a content that it never replaced.
     let version = version(of: local, edited: edited, parent: base?.id)
     // A content that is not up yet never wins: nobody could read it. Its device finds the conflict
     // when it has sent it, and decides then. Nor does one that the backend lost.
