@@ -108,7 +108,7 @@ extension ContainerCoordinator {
       guard isAnswered.wait(milliseconds: milliseconds - passed), isSound.withLock({ $0 }) else {
         return false
       }
-      guard let refusal = storeConfirmer?.evictionRefusal(since: start) else { return true }
+      guard let refusal = storeConfirmer.evictionRefusal(since: start) else { return true }
       // A slow look may be too old before it is of use.
       guard refusal == .resourceTemporarilyUnavailable else { return false }
     }
@@ -120,7 +120,7 @@ extension ContainerCoordinator {
   /// It is an eviction like any other: nothing that is open, changed, not sent, pinned or claimed goes.
   /// `claimant` has claimed them for evicting where somebody presents one.
   func giveBack(_ numbers: [InodeNumber], by claimant: ClaimantID? = nil) -> [InodeNumber] {
-    guard storeConfirmer?.evictionRefusal(since: 0) == nil else { return [] }
+    guard storeConfirmer.evictionRefusal(since: 0) == nil else { return [] }
     let free = numbers.filter { number in
       guard !isOpen(number), !isClaimed(number, by: claimant),
         let inode = try? catalog.inode(number), !keeping(of: inode).isKept
@@ -136,7 +136,7 @@ extension ContainerCoordinator {
 
   /// A package is one document: all of it goes, or nothing.
   func giveBackPackage(_ number: InodeNumber, by claimant: ClaimantID? = nil) -> Bool {
-    guard storeConfirmer?.evictionRefusal(since: 0) == nil, !isClaimed(number, by: claimant) else {
+    guard storeConfirmer.evictionRefusal(since: 0) == nil, !isClaimed(number, by: claimant) else {
       return false
     }
     do throws(Errno) {

@@ -28,7 +28,7 @@ package final class ContainerCoordinator: Sendable {
     var fetcher: (any ContentFetching)?
     var versionFetcher: (any VersionFetching)?
     var transfers: (any TransferReporting)?
-    var storeConfirmer: (any StoreConfirming)?
+    var storeConfirmer: any StoreConfirming = ClosedStore()
     var invalidator: (any KernelInvalidating)?
     var kernelWaits = KernelWaits()
     var writerClosed: (@Sendable () -> Void)?
@@ -90,11 +90,10 @@ package final class ContainerCoordinator: Sendable {
     }
   }
 
-  /// Nil where there is no store: then nothing that is evicted can be brought back, and nothing
-  /// asks.
-  var storeConfirmer: (any StoreConfirming)? { parts.withLock { $0.storeConfirmer } }
+  /// Until an engine sets one, nothing may be evicted: nobody could bring it back.
+  var storeConfirmer: any StoreConfirming { parts.withLock { $0.storeConfirmer } }
 
-  package func setStoreConfirmer(_ confirmer: (any StoreConfirming)?) {
+  package func setStoreConfirmer(_ confirmer: any StoreConfirming) {
     parts.withLock { $0.storeConfirmer = confirmer }
   }
 

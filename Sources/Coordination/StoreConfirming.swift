@@ -17,7 +17,7 @@ package protocol StoreConfirming: Sendable {
   func confirmStore(since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void)
 }
 
-/// The store of an engine that stopped: nothing may be evicted any more.
+/// The store where no engine runs, before its start or after its end: nothing may be evicted.
 package struct ClosedStore: StoreConfirming {
   package init() {}
 
@@ -36,15 +36,14 @@ extension ContainerCoordinator {
   /// EAGAIN: call `confirmStore`, then evict again. EBUSY: the store is not what this device knows,
   /// so content here may be the only copy. ENETDOWN: the store cannot be asked.
   func requireConfirmedStore(since: UInt64) throws(Errno) {
-    if let refusal = storeConfirmer?.evictionRefusal(since: since) { throw refusal }
+    if let refusal = storeConfirmer.evictionRefusal(since: since) { throw refusal }
   }
 
   /// Never waits. Nil: content may be evicted for a moment from now on.
   package func confirmStore(
     since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void
   ) {
-    guard let confirmer = storeConfirmer else { return completion(nil) }
-    confirmer.confirmStore(since: since, completion)
+    storeConfirmer.confirmStore(since: since, completion)
   }
 
   /// `confirmStore` for a task.

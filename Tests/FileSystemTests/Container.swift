@@ -31,6 +31,7 @@ final class Container: Sendable {
       container: try ContainerID(id), catalog: catalog, content: content)
     fetcher = Fetcher(catalog, content)
     coordinator.setFetcher(fetcher)
+    coordinator.setStoreConfirmer(SoundStore())
     system = ContainerFileSystem(coordinator: coordinator, clock: SystemClock())
   }
 
@@ -225,5 +226,14 @@ final class Fetcher: ContentFetching {
     guard partial.isComplete else { return }
     _ = try catalog.markContentLocal(number, generation: inode.generation)
     content.dropPartial(key)
+  }
+}
+
+/// A store that is always sound.
+struct SoundStore: StoreConfirming {
+  func evictionRefusal(since: UInt64) -> Errno? { nil }
+
+  func confirmStore(since: UInt64, _ completion: @escaping @Sendable (Errno?) -> Void) {
+    completion(nil)
   }
 }
