@@ -82,6 +82,44 @@ struct LostAnswerTests {
     await second.end()
   }
 
+  @Test(
+    "the winner of a conflict does not come back after another device has removed it",
+    arguments: [false, true])
+  func removedWinner(isStopped: Bool) async throws {
+    let store = LosingStore()
+    let secret = AccountSecret.generate()
+    var first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    try first.write("Documents/file", Array("base".utf8))
+    try await settle(first, second)
+    _ = try await second.read("Documents/file")
+    try second.write("Documents/file", Array("theirs".utf8))
+    try await second.sync.sync(timeout: .seconds(60))
+    try first.write("Documents/file", Array("mine".utf8))
+    store.losesAnswers.withLock { $0 = true }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
+    if isStopped { await first.stop() } else { first.offline.set(offline: true) }
+    store.losesAnswers.withLock { $0 = false }
+
+    try await second.sync.sync(timeout: .seconds(60))
+    #expect(try await second.read("Documents/file") == Array("mine".utf8))
+    #expect(try await second.conflicts("Documents/file") == ["theirs"])
+    try second.write("Documents/file", Array("something longer".utf8))
+    try await second.sync.sync(timeout: .seconds(60))
+    try second.remove("Documents/file")
+    try await second.sync.sync(timeout: .seconds(60))
+
+    if isStopped {
+      first = try EngineDevice(store: store, secret: secret, after: first)
+    } else {
+      first.offline.set(offline: false)
+    }
+    try await settle(first, second)
+    for device in [first, second] { #expect(try device.find("Documents/file") == nil) }
+    await first.end()
+    await second.end()
+  }
+
   /// Content that the log has been told of and does not have yet, and names: what is done to them before this
   /// device hears that the log has them is a change of them, and no old thing to be brought back.
   @Test(arguments: [false, true])

@@ -152,7 +152,11 @@ extension Engine {
     for record in upserts {
       try check(record, knownAs: olds[record.id]?.kind)
       var row = RemoteRow(record: record.encoded(), applied: rows[record.id]?.applied)
-      if try wasSent(record.id, as: row.record) { row.applied = row.record }
+      if try wasSent(record.id, as: row.record) {
+        row.applied = row.record
+      } else if let base = try wonBase(record, row.applied) {
+        row.applied = base
+      }
       try setRemoteRow(record.id, row, was: rows[record.id])
       try setConflicted(record.id, !record.conflicts.isEmpty)
       do {
@@ -207,6 +211,18 @@ extension Engine {
     else { return false }
     if try syncedInode(item) == nil, try stamp(item) == nil { setStamp(item) }
     return true
+  }
+
+  /// The base of an item whose content was on its way from here and won a conflict: the log has
+  /// that content now, so a later content or a removal is news of it. The loser and the other
+  /// facets are not known here yet. Nil for any other item.
+  func wonBase(_ record: ItemRecord, _ applied: [UInt8]?) throws -> [UInt8]? {
+    let bytes = try read { db in try queries.sending.first(db, record.id) { $0.bytes(0) } }
+    guard let sent = try decode(bytes ?? nil)?.content, sent == record.content,
+      var base = try decode(applied), base.content?.id != sent.id
+    else { return nil }
+    base.content = sent
+    return base.encoded()
   }
 
   private func setConflicted(_ item: ItemID, _ isConflicted: Bool) throws {

@@ -120,8 +120,15 @@ extension Engine {
       // here.
       let isNew = row.applied == nil && !isRecovery
       let wasLogged = try row.record != nil || removedItem(item) != nil
-      guard row.record == record || (isNew && wasLogged) else { continue }
-      try setRemoteRow(item, RemoteRow(record: row.record, applied: record), was: row)
+      var applied = record
+      if row.record != record, !(isNew && wasLogged) {
+        // After a recovery its base is not what the log that is lost had.
+        guard !isRecovery, let current = try decode(row.record),
+          let base = try wonBase(current, row.applied)
+        else { continue }
+        applied = base
+      }
+      try setRemoteRow(item, RemoteRow(record: row.record, applied: applied), was: row)
       if try syncedInode(item) == nil, try stamp(item) == nil { setStamp(item) }
     }
   }

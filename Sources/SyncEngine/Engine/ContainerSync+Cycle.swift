@@ -443,6 +443,14 @@ extension ContainerSync {
       try local { () throws(Errno) in
         // Not what the plan makes for the log alone: that was never here, so it has not gone.
         try catalog.noteSending(changes.upserts.filter { plan.ofHere.contains($0.id) })
+        // Nothing but the content of a conflict's winner is settled when the log has it.
+        var won: [ItemRecord] = []
+        for record in changes.upserts where plan.winners.contains(record.id) {
+          guard var base = try catalog.base(record.id) else { continue }
+          base.content = record.content
+          won.append(base)
+        }
+        try catalog.noteSending(won)
         try catalog.commit(durable: true)
       }
       guard try local({ () throws(Errno) in try catalog.losses() }) == losses else { return false }

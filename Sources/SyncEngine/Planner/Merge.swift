@@ -87,7 +87,7 @@ struct Merge {
       return removedThere(local: local, trees, parent: base?.content?.parent)
     }
     if base != nil, !local.isBusy, let removed, let edited = local.edited {
-      switch Self.wasRemoved(edited, size: local.size, with: removed) {
+      switch Self.wasRemoved(edited, size: local.size, with: removed, base: base?.content) {
       case true?: return removedThere(local: local, trees, parent: base?.content?.id)
       case nil: return Target(record: local.record, needsUpload: true, isDeferred: true)
       case false?: break
@@ -123,12 +123,14 @@ struct Merge {
     return withLocalContent(local, in: record, parent: parent)
   }
 
-  /// Whether an edit is one of the contents that an item had when it was removed: the log took it
-  /// from this device, which did not hear of that and was stopped. Nil: its bytes are not known yet.
+  /// Whether an edit is one of the contents that an item had when it was removed, or before: the
+  /// log took it from this device, which did not hear of that and was stopped. Nil: its bytes are
+  /// not known yet.
   private static func wasRemoved(
-    _ edited: EditedContent, size: UInt64, with removed: ItemRecord
+    _ edited: EditedContent, size: UInt64, with removed: ItemRecord, base: ContentVersion?
   ) -> Bool? {
-    let contents = ([removed.content].compactMap(\.self) + removed.conflicts).filter {
+    let known = [base, removed.content].compactMap(\.self)
+    let contents = (known + removed.conflicts).filter {
       $0.manifest != nil && $0.size == size
     }
     guard !contents.isEmpty else { return false }

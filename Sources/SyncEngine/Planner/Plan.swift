@@ -13,6 +13,8 @@ package struct Plan: Sendable {
   /// Items of which the segment only keeps a conflict's contents: local and remote agree on nothing
   /// yet, so their base stays.
   package var undecided: Set<ItemID> = []
+  /// Those of the undecided whose content in the segment is the local one: they won a conflict.
+  package var winners: Set<ItemID> = []
   /// Those of the upserts that say what is here. Should their answer be lost, the log says no more of them
   /// than was known here; the others are made for the log alone.
   package var ofHere: Set<ItemID> = []

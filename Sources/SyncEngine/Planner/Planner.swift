@@ -159,6 +159,9 @@ package struct Planner<View: TreeView> {
       if target.isRemoteOnly {
         plan.upserts.append(record)
         if !PlantedMistake.movesBaseEarly.isPlanted { plan.undecided.insert(id) }
+        if let edited = trees.local?.edited, record.content?.id == edited.version {
+          plan.winners.insert(id)
+        }
         continue
       }
       var shown = record
