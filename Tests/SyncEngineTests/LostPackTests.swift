@@ -211,6 +211,35 @@ import Testing
     }
   }
 
+  @Test("a package with an edit passes a content that the store lost")
+  func editOfALostFileInAPackage() async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      try await makePackage(["a", "b"], first, second)
+      let before = try await house.packs()
+      try first.write("\(Self.package)/c", Array("rare".utf8))
+      try await settle(first, second)
+      let lost = try await house.packs().subtracting(before)
+      first.offline.set(offline: true)
+      try first.write("\(Self.package)/c", Array("edit".utf8))
+      // The other package is the later one.
+      try second.write("\(Self.package)/b", Array("second".utf8))
+      try await second.sync.sync(timeout: .seconds(60))
+      for key in lost { try await house.store.delete(key) }
+      first.offline.set(offline: false)
+      try await first.sync.sync(timeout: .seconds(60))
+      try await settle(first, second)
+      for device in [first, second] {
+        for (name, text) in [("b", "base"), ("c", "edit")] {
+          let bytes = try await device.read("\(Self.package)/\(name)")
+          #expect(String(decoding: bytes, as: UTF8.self) == text)
+        }
+        let number = try #require(try device.find(Self.package)).number
+        #expect(try device.sync.versions(of: number).map(\.isConflict) == [false, true])
+      }
+    }
+  }
+
   @Test("a package loses its conflict though a recovery left a file of it by name only")
   func fileByNameInAPackage() async throws {
     try await withRestorableStore { house in

@@ -263,11 +263,15 @@ extension ContainerSync {
         var isStuck = false
         var replacesLost = false
         if let newer, damaged[id] == newer {
-          isStuck = try givesWay(local.record, edited, item.remote)
+          let isNews = edited.map { item.remote?.content?.parent != $0.version } ?? false
           // A content that the check of the store has marked has the time that it had before.
-          replacesLost =
-            !isStuck && edited != nil && local.record.modified != item.base?.modified
-          if !isStuck, !replacesLost { isStuck = isConflict(edited, of: item.remote) }
+          replacesLost = isNews && local.record.modified != item.base?.modified
+          if !isNews {
+            isStuck = true
+          } else if !replacesLost {
+            isStuck = try isInPackage(local.record, item.remote)
+            if !isStuck { isStuck = isConflict(edited, of: item.remote) }
+          }
         }
         trees.local = LocalSide(
           record: local.record, size: local.inode.size, edited: edited, stamp: local.stamp,
@@ -290,12 +294,10 @@ extension ContainerSync {
     return (result, changes)
   }
 
-  /// Whether the content that the log has takes the place of the local one, and no conflict of both
-  /// comes first. A package is replaced as a whole, and waits for all of its contents.
-  private func givesWay(
-    _ file: ItemRecord, _ edited: EditedContent?, _ remote: ItemRecord?
-  ) throws(Errno) -> Bool {
-    guard let edited, let remote, remote.content?.parent != edited.version else { return true }
+  /// Whether a file is in a package, here or in the log. A package is replaced as a whole, and
+  /// waits for all of its contents.
+  private func isInPackage(_ file: ItemRecord, _ remote: ItemRecord?) throws(Errno) -> Bool {
+    guard let remote else { return true }
     var finder = PackageFinder(
       view: CatalogTrees(catalog: coordinator.catalog), types: coordinator.packages, items: [:])
     let here = try finder.roots(of: file, .local)

@@ -33,6 +33,10 @@ extension Planner {
       if !Self.isSame(trees.local, trees.base) { isChangedHere = true }
       if !Self.isSame(trees.remote, trees.base) { isChangedThere = true }
     }
+    // Were the other to win, it would need bytes that the store lost. The same bytes saved again
+    // count as a change.
+    let replacesLost = inside.contains { targets.items[$0]?.local?.replacesLost == true }
+    if replacesLost { isChangedHere = true }
     let rootHere = try finder.record(root, .local)
     let rootThere = try finder.record(root, .remote)
     if rootHere == nil, let known = targets.items[root]?.base {
@@ -68,18 +72,25 @@ extension Planner {
       return .settled
     }
     let kept = Set(rootThere.conflicts.map(\.id))
-    if kept.contains(ours.id) || ours.id == theirs.id {
+    if !replacesLost, kept.contains(ours.id) || ours.id == theirs.id {
       // The log has all of it: what is here gives way.
       takeTheirs(inside, &targets)
-    } else if (ours.modified, ours.id) > (theirs.modified, theirs.id) {
+    } else if replacesLost || (ours.modified, ours.id) > (theirs.modified, theirs.id) {
       takeOurs(inside, &targets)
-      if !kept.contains(theirs.id) {
+      if ours.id != theirs.id, !kept.contains(theirs.id) {
         // Where the package goes, it goes with what is put into it: each for itself could be a cycle.
         if targets.items[root] == nil {
           targets[root] = Target(record: rootThere, isRemoteOnly: true)
         }
         targets.archives[root] = theirs
         targets.keepsBase.formUnion(inside)
+      }
+      if kept.contains(ours.id) {
+        // It is the current one now.
+        if targets.items[root] == nil, targets[root] == nil {
+          targets[root] = Target(record: rootThere, isRemoteOnly: true)
+        }
+        targets[root]?.record?.conflicts.removeAll { $0.id == ours.id }
       }
       for id in inside where targets[id]?.record == nil { targets.archived.insert(id) }
     } else {
