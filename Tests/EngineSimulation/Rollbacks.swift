@@ -18,6 +18,8 @@ final class Rollbacks {
   /// Runs in which the cloud loses packs alone, as when a backup copied them before the log.
   private var losesPacks: SeededGenerator
   private(set) var packLosses = 0
+  /// All packs that the cloud lost, alone or when it was set back.
+  private var lostPacks: Set<String> = []
   /// When the cloud was set back, and to which copy. A content that lost a conflict may still be
   /// replaced by a device that looked at the cloud just before. An eviction looks for itself.
   private var setBack: (copy: [String: Cloud.Object], time: Int64)?
@@ -53,6 +55,9 @@ final class Rollbacks {
     if world.acts >= nextRestore, let copy {
       nextRestore = .max
       self.copy = nil
+      for key in world.cloud.objects.keys where StoreKey.isPack(key) && copy[key] == nil {
+        if let pack = key.split(separator: "/").last { lostPacks.insert(String(pack)) }
+      }
       try excuse(copy)
       if losesPacks.chance(4) {
         world.cloud.restore(
@@ -83,6 +88,14 @@ final class Rollbacks {
           }
         }
       }
+    }
+  }
+
+  /// Whether the log has a part of a content in a pack that the cloud lost.
+  func hasLost(_ content: Manifest, _ life: DeviceLife) throws -> Bool {
+    let places = try life.catalog.chunkLocations(content.chunks.map(\.id))
+    return content.chunks.contains { chunk in
+      places[chunk.id].map { lostPacks.contains("\($0.pack)") } ?? false
     }
   }
 
@@ -168,7 +181,8 @@ extension World {
     guard let life = device.life, let items = try? life.items() else { return }
     for item in items where item.inode.kind == .file && item.inode.content == .local {
       guard let newer = try? life.catalog.remote(item.inode.item)?.content,
-        newer.id != item.inode.version, isExcused(newer.manifest, device.account)
+        newer.id != item.inode.version,
+        (try? isExcused(newer.manifest, life, device.account)) ?? false
       else { continue }
       scheduler.note("\(device.name) saves what it has of \(item.inode.item)")
       device.overwrite(item.inode.item)

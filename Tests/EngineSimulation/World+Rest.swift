@@ -338,7 +338,9 @@ extension World {
             guard device === mates.first else { continue }
             for version in try life.sync.versions(of: item.inode.number) where version.isConflict {
               let kept = life.conflicts(of: item.inode).first { $0.id == version.id }
-              if self.rollsBack, self.isExcused(kept?.manifest, device.account) { continue }
+              if self.rollsBack, try self.isExcused(kept?.manifest, life, device.account) {
+                continue
+              }
               nonisolated(unsafe) var bytes: [UInt8] = []
               try await life.sync.read(version.id, of: item.inode.number) { bytes += $0 }
               if !device.account.ledger.knows(bytes) {
@@ -366,14 +368,21 @@ extension World {
     guard rollbacks?.restores ?? 0 > 0,
       let content = try life.catalog.remote(item.inode.item)?.content
     else { return false }
-    return isExcused(content.manifest, account)
+    return try isExcused(content.manifest, life, account)
   }
 
-  func isExcused(_ content: Manifest?, _ account: SimulatedAccount) -> Bool {
+  func isExcused(_ content: Manifest?, _ life: DeviceLife, _ account: SimulatedAccount) throws
+    -> Bool
+  {
     guard let content else { return true }
-    guard rollbacks?.packLosses ?? 0 > 0 else { return false }
+    guard let rollbacks else { return false }
     let ledger = account.ledger
-    return ledger.acknowledged[content] == nil || ledger.isSuperseded(content)
+    let isFree = ledger.acknowledged[content] == nil || ledger.isSuperseded(content)
+    if isFree, rollbacks.packLosses > 0 { return true }
+    // A set-back takes a pack that was put just before, and a segment names it all the same. Who
+    // did away with the content before anybody noticed may have had the only copy.
+    guard isFree || ledger.discarded.contains(content) else { return false }
+    return try rollbacks.hasLost(content, life)
   }
 
   /// Devices may tell where they are at any time.
