@@ -211,6 +211,36 @@ import Testing
     }
   }
 
+  @Test(
+    "a package with an edit passes other files of it that the store lost",
+    arguments: [["b"], ["c"], ["d"]])
+  func editBesideLostFilesInAPackage(edited: [String]) async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      try await makePackage(["a", "b", "c", "d"], first, second)
+      for name in ["b", "c", "d"] { _ = try await first.read("\(Self.package)/\(name)") }
+      first.offline.set(offline: true)
+      for name in edited { try first.write("\(Self.package)/\(name)", Array("edit".utf8)) }
+      let before = try await house.packs()
+      // The other package is the later one.
+      for name in ["c", "d"] { try second.write("\(Self.package)/\(name)", Array("rare".utf8)) }
+      try await second.sync.sync(timeout: .seconds(60))
+      for key in try await house.packs().subtracting(before) { try await house.store.delete(key) }
+      first.offline.set(offline: false)
+      try await settle(first, second)
+      for device in [first, second] {
+        for name in ["a", "b", "c", "d"] {
+          let bytes = try await device.read("\(Self.package)/\(name)")
+          let text = edited.contains(name) ? "edit" : "base"
+          #expect(String(decoding: bytes, as: UTF8.self) == text)
+        }
+        let number = try #require(try device.find(Self.package)).number
+        let versions = try device.sync.versions(of: number)
+        #expect(versions.map(\.isConflict) == [false, true])
+      }
+    }
+  }
+
   @Test("a package with an edit passes a content that the store lost")
   func editOfALostFileInAPackage() async throws {
     try await withRestorableStore { house in

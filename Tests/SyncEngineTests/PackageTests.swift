@@ -178,6 +178,26 @@ import Testing
     }
   }
 
+  @Test(
+    "two edits of one file of a package are one conflict, of the package", arguments: [false, true])
+  func editsOfOneFile(firstIsLater: Bool) async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      let (later, earlier) = firstIsLater ? (first, second) : (second, first)
+      try fill(earlier, ["a"], "earlier")
+      try fill(later, ["a"], "later")
+      try await second.sync.sync(timeout: .seconds(60))
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["later", "one", "one", "one"])
+        #expect(try versions(device).map(\.isConflict) == [false, true])
+        #expect(try device.catalog.conflictCount() == 1)
+      }
+    }
+  }
+
   @Test func aNameOutsideOfAPackageStaysWhenAnotherVersionTakesItsPlace() async throws {
     try await withDevices { first, second in
       try make(first, "one")

@@ -260,23 +260,21 @@ extension ContainerSync {
         }
         let newer = item.remote?.content?.id
         let edited = try edited(local, item.remote)
+        let lacksNewer = newer != nil && damaged[id] == newer
         var isStuck = false
         var replacesLost = false
-        if let newer, damaged[id] == newer {
+        if lacksNewer {
           let isNews = edited.map { item.remote?.content?.parent != $0.version } ?? false
           // A content that the check of the store has marked has the time that it had before.
           replacesLost = isNews && local.record.modified != item.base?.modified
-          if !isNews {
-            isStuck = true
-          } else if !replacesLost {
-            isStuck = try isInPackage(local.record, item.remote)
-            if !isStuck { isStuck = isConflict(edited, of: item.remote) }
+          if !replacesLost, try !isInPackage(local.record, item.remote) {
+            isStuck = !isNews || isConflict(edited, of: item.remote)
           }
         }
         trees.local = LocalSide(
           record: local.record, size: local.inode.size, edited: edited, stamp: local.stamp,
           isBusy: item.isOpenForWriting || isArriving(id, newer) || isStuck,
-          mayBeAnnounced: mayBeAnnounced, replacesLost: replacesLost)
+          mayBeAnnounced: mayBeAnnounced, lacksNewer: lacksNewer, replacesLost: replacesLost)
         // What else changed of it elsewhere is merged with the file as it is when it is closed.
         if item.isOpenForWriting, let snapshot = snapshots[id], item.base == item.remote {
           trees.local?.show(snapshot)
@@ -294,8 +292,7 @@ extension ContainerSync {
     return (result, changes)
   }
 
-  /// Whether a file is in a package, here or in the log. A package is replaced as a whole, and
-  /// waits for all of its contents.
+  /// Whether a file is in a package, here or in the log. Then the package says what becomes of it.
   private func isInPackage(_ file: ItemRecord, _ remote: ItemRecord?) throws(Errno) -> Bool {
     guard let remote else { return true }
     var finder = PackageFinder(

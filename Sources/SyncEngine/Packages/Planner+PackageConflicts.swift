@@ -8,6 +8,8 @@ extension Planner {
     case settled
     /// First what is here goes into the log, as a version.
     case keepsOurs
+    /// The store lost what the package is to have, and nothing was changed here.
+    case waits
   }
 
   /// Two devices changed one package and did not know of each other: the one modified later is
@@ -33,10 +35,11 @@ extension Planner {
       if !Self.isSame(trees.local, trees.base) { isChangedHere = true }
       if !Self.isSame(trees.remote, trees.base) { isChangedThere = true }
     }
-    // Were the other to win, it would need bytes that the store lost. The same bytes saved again
-    // count as a change.
-    let replacesLost = inside.contains { targets.items[$0]?.local?.replacesLost == true }
-    if replacesLost { isChangedHere = true }
+    // Theirs cannot win: nobody could read all of it. The same bytes saved again count as a change.
+    let lacksNewer = inside.contains { targets.items[$0]?.local?.lacksNewer == true }
+    if inside.contains(where: { targets.items[$0]?.local?.replacesLost == true }) {
+      isChangedHere = true
+    }
     let rootHere = try finder.record(root, .local)
     let rootThere = try finder.record(root, .remote)
     if rootHere == nil, let known = targets.items[root]?.base {
@@ -47,6 +50,7 @@ extension Planner {
       }
     }
     guard isChangedHere, isChangedThere else {
+      if lacksNewer { return .waits }
       // The bytes of the base that were uploaded again, since the store had lost them, are no edit.
       if isChangedThere { takeTheirs(inside.filter { isUploadedAgain($0, targets) }, &targets) }
       return .settled
@@ -72,10 +76,10 @@ extension Planner {
       return .settled
     }
     let kept = Set(rootThere.conflicts.map(\.id))
-    if !replacesLost, kept.contains(ours.id) || ours.id == theirs.id {
+    if !lacksNewer, kept.contains(ours.id) || ours.id == theirs.id {
       // The log has all of it: what is here gives way.
       takeTheirs(inside, &targets)
-    } else if replacesLost || (ours.modified, ours.id) > (theirs.modified, theirs.id) {
+    } else if lacksNewer || (ours.modified, ours.id) > (theirs.modified, theirs.id) {
       takeOurs(inside, &targets)
       if ours.id != theirs.id, !kept.contains(theirs.id) {
         // Where the package goes, it goes with what is put into it: each for itself could be a cycle.
@@ -97,6 +101,8 @@ extension Planner {
       // First the log gets what is here; only when it has that, it gives way.
       targets[root] = Target(record: rootThere, isRemoteOnly: true)
       targets.archives[root] = ours
+      // Their contents are in that version. As versions of their own they would be kept twice.
+      hold(inside.filter { targets[$0]?.isRemoteOnly == true }, &targets)
       return .keepsOurs
     }
     return .settled

@@ -11,6 +11,9 @@ extension Planner {
     var near: Set<ItemID> = []
 
     var all: Set<ItemID> { here.union(there).union(near) }
+
+    /// Whether it is in one package on both sides, and in the same.
+    var isInOne: Bool { here.count == 1 && here == there }
   }
 
   /// Packages that are settled together, since an item goes from one to another or one takes the
@@ -43,7 +46,11 @@ extension Planner {
         guard let local = targets.items[id]?.local else { return false }
         return local.edited.map { $0.manifest == nil } ?? false
       }
-      let isBusy = group.items.contains { targets.items[$0]?.local?.isBusy == true }
+      let isBusy = group.items.contains { id in
+        guard let local = targets.items[id]?.local else { return false }
+        return local.isBusy
+          || (local.lacksNewer && !local.replacesLost && homes[id].map { !$0.isInOne } ?? false)
+      }
       if isBusy || !group.roots.isDisjoint(with: held) {
         hold(group.items, &targets)
       } else if !uploads.isEmpty {
@@ -52,11 +59,21 @@ extension Planner {
         for id in uploads { targets[id]?.needsUpload = true }
       } else {
         var first: Set<ItemID> = []
+        var waits = false
         for root in group.roots.sorted() {
-          if try settle(root, group, homes, finder, &targets) == .keepsOurs { first.insert(root) }
+          switch try settle(root, group, homes, finder, &targets) {
+          case .settled: break
+          case .keepsOurs: first.insert(root)
+          case .waits: waits = true
+          }
         }
-        targets.packages.formUnion(group.roots)
-        waitForConflicts(first, in: group, &targets)
+        if waits {
+          hold(group.items, &targets)
+          forgetConflicts(group.roots, of: group, &targets)
+        } else {
+          targets.packages.formUnion(group.roots)
+          waitForConflicts(first, in: group, &targets)
+        }
       }
     }
     holdDependents(&targets)
@@ -127,11 +144,20 @@ extension Planner {
     let first = roots.union(files)
     guard !first.isEmpty else { return }
     hold(group.items.subtracting(first), &targets)
-    for root in group.roots.subtracting(first)
-    where targets.archives.removeValue(forKey: root) != nil {
+    forgetConflicts(group.roots.subtracting(first), of: group, &targets)
+  }
+
+  /// What was planned for the conflicts of these packages, whose items are held.
+  private func forgetConflicts(
+    _ roots: Set<ItemID>, of group: Group, _ targets: inout Targets
+  ) {
+    for root in roots {
+      targets.archives[root] = nil
+      // It is planned for its conflict alone.
       if targets.items[root] == nil { targets[root] = nil }
     }
     targets.archived.subtract(group.items)
+    targets.keepsBase.subtract(group.items)
   }
 
   /// What is to be put into a directory that waits, and that is not there on both sides, waits too.

@@ -36,13 +36,17 @@ package struct LocalSide: Hashable, Sendable {
   package var isBusy: Bool
   /// While it is busy, a new file's name may be in the log before its content.
   package var mayBeAnnounced: Bool
-  /// The file was edited, and the backend lost the content that the log has of it.
+  /// The backend lost the content that the log has of it.
+  package var lacksNewer: Bool
+  /// It lacks that, and the file was edited since.
   package var replacesLost: Bool
 
   package init(
     record: ItemRecord, size: UInt64 = 0, edited: EditedContent? = nil, stamp: UInt64? = nil,
-    isBusy: Bool = false, mayBeAnnounced: Bool = false, replacesLost: Bool = false
+    isBusy: Bool = false, mayBeAnnounced: Bool = false, lacksNewer: Bool = false,
+    replacesLost: Bool = false
   ) {
+    self.lacksNewer = lacksNewer
     self.mayBeAnnounced = mayBeAnnounced
     self.replacesLost = replacesLost
     self.record = record
