@@ -120,6 +120,33 @@ struct LostAnswerTests {
     await second.end()
   }
 
+  @Test("the winner of a conflict is no new version after its device was stopped before the answer")
+  func stoppedWinner() async throws {
+    let store = LosingStore()
+    let secret = AccountSecret.generate()
+    var first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    try first.write("Documents/file", Array("base".utf8))
+    try await settle(first, second)
+    _ = try await second.read("Documents/file")
+    try second.write("Documents/file", Array("theirs".utf8))
+    try await second.sync.sync(timeout: .seconds(60))
+    try first.write("Documents/file", Array("mine".utf8))
+    store.losesAnswers.withLock { $0 = true }
+    await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
+    await first.stop()
+    store.losesAnswers.withLock { $0 = false }
+    try await second.sync.sync(timeout: .seconds(60))
+    let number = try #require(try second.find("Documents/file")).number
+    let known = try second.sync.versions(of: number).map(\.id)
+
+    first = try EngineDevice(store: store, secret: secret, after: first)
+    try await settle(first, second)
+    #expect(try second.sync.versions(of: number).map(\.id) == known)
+    await first.end()
+    await second.end()
+  }
+
   /// Content that the log has been told of and does not have yet, and names: what is done to them before this
   /// device hears that the log has them is a change of them, and no old thing to be brought back.
   @Test(arguments: [false, true])

@@ -214,11 +214,12 @@ extension Engine {
   }
 
   /// The base of an item whose content was on its way from here and won a conflict: the log has
-  /// that content now, so a later content or a removal is news of it. The loser and the other
-  /// facets are not known here yet. Nil for any other item.
+  /// that content now, or one that was made of it, so a later content or a removal is news of it.
+  /// The loser and the other facets are not known here yet. Nil for any other item.
   func wonBase(_ record: ItemRecord, _ applied: [UInt8]?) throws -> [UInt8]? {
     let bytes = try read { db in try queries.sending.first(db, record.id) { $0.bytes(0) } }
-    guard let sent = try decode(bytes ?? nil)?.content, sent == record.content,
+    guard let sent = try decode(bytes ?? nil)?.content,
+      sent == record.content || sent.id == record.content?.parent,
       var base = try decode(applied), base.content?.id != sent.id
     else { return nil }
     base.content = sent

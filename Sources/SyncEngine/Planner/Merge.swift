@@ -211,6 +211,16 @@ struct Merge {
       }
     }
     guard isConflict, let remoteContent = remote.content else {
+      if let content = remote.content, content.device == device, let manifest = edited.manifest,
+        content.manifest == manifest, edited.lineage == nil, !local.lacksNewer
+      {
+        // The log has these bytes from this device, which may not have heard of that before it was
+        // stopped.
+        merged.content = content
+        merged.modified = local.record.modified
+        return Target(
+          record: merged, commits: EditedContent(version: content.id, manifest: manifest))
+      }
       if edited.manifest == nil, remote.content?.manifest != nil {
         // Announcing it would take from others a content that they can read, for one that they
         // cannot: a changed content is in the log when it is up. Only a new file is announced.
