@@ -322,6 +322,27 @@ import Testing
       })
   }
 
+  @Test("a file of a package that comes back has the bytes that were sent before its removal")
+  func announcedAndSent() throws {
+    let inner = ItemID(high: 1, low: 3)
+    var file = try announced(by: them)
+    file.id = inner
+    file.links = [Link(parent: package, name: try ItemName("b"))]
+    var device = try conflict(file)
+    // This device took the name up, but not the bytes before another one removed the file.
+    device.remote[inner] = nil
+    var sent = file
+    let name = try #require(file.content)
+    sent.content = ContentVersion(
+      id: name.id, parent: nil, device: them, modified: name.modified, size: 1,
+      manifest: SimulatedDevice.manifest(of: name.id))
+    var items = device.gather()
+    items[inner]?.removed = sent
+    let plan = try Planner(device: me, view: device).plan(items)
+    let record = try #require(plan.upserts.first { $0.id == inner })
+    #expect(record.content == sent.content)
+  }
+
   @Test("a file of a package that loses stays for a conflict version that only this device keeps")
   func keptConflictsOutliveTheirPackage() throws {
     let inner = ItemID(high: 1, low: 3)

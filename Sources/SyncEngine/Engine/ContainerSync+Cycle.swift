@@ -281,6 +281,7 @@ extension ContainerSync {
         }
         if item.remote == nil, item.base != nil,
           local.isEdited || local.record.kind == .directory || kept[id] != nil
+            || item.base?.content.map { $0.manifest == nil } ?? false
         {
           trees.removed = try coordinator.catalog.removedItem(id)?.record
         }

@@ -139,6 +139,7 @@ extension Planner {
       }) {
         record.content = known
       }
+      if trees.remote == nil { record = Merge.supplied(record, from: trees.removed) }
       if let remote = trees.remote, Self.isUnsent(remote) {
         // The version that is kept of the package leaves it out: what it was given there stays with it.
         record.attributes =

@@ -151,12 +151,23 @@ struct Merge {
     guard let removed, removed.kind == record.kind,
       !PlantedMistake.forgetsRevivedVersions.isPlanted
     else { return record }
-    var result = record
+    var result = supplied(record, from: removed)
     // A conflict that was resolved before the removal stays resolved.
     result.conflicts = removed.conflicts.filter { $0.manifest != nil }
     if let content = removed.content, content.manifest != nil, content.id != base?.content?.id {
       result.conflicts.append(content)
     }
+    return result
+  }
+
+  /// A record whose content was announced and sent before the item was removed, with the bytes that
+  /// the log had of it: this device may not have taken them up.
+  static func supplied(_ record: ItemRecord, from removed: ItemRecord?) -> ItemRecord {
+    guard let content = record.content, content.manifest == nil, let sent = removed?.content,
+      sent.id == content.id
+    else { return record }
+    var result = record
+    result.content = sent
     return result
   }
 
