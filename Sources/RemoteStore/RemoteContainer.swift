@@ -103,8 +103,9 @@ package final class RemoteContainer: Sendable {
           names = [ObjectName.segment(incarnation, position.sequence + 1)]
         }
       } else if names.isEmpty {
-        // A list may be older than this device's last look; the object itself decides.
-        switch state == .unknown ? await headState(position) : state {
+        // A list may be older than this device's last look; the object itself decides, as it is
+        // after the list: what was read beside it may be from before the store went back.
+        switch state == .unknown || state == .same ? await headState(position) : state {
         case .same: return LogBatch()
         case .failed(let error): throw error
         case .missing, .other, .unknown: throw .rolledBack(object: head)
