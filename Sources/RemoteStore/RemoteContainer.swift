@@ -118,15 +118,17 @@ package final class RemoteContainer: Sendable {
     {
       guard sequence - position.sequence == 1 else { throw .logRemoved(object: first) }
       // Old log goes only when a snapshot has it.
-      if position.sequence > 0, found.first != head,
-        try await snapshots(beyond: position.sequence - 1).isEmpty
-      {
-        if let stored = try await segmentBytes(first),
-          let deletion = try endOfLog(stored, name: first)
-        {
-          throw .deleted(deletion)
+      if position.sequence > 0, found.first != head {
+        guard let newest = try await snapshots(beyond: position.sequence - 1).first else {
+          if let stored = try await segmentBytes(first),
+            let deletion = try endOfLog(stored, name: first)
+          {
+            throw .deleted(deletion)
+          }
+          throw .rolledBack(object: head)
         }
-        throw .rolledBack(object: head)
+        // A device that was away may have put this segment where the log had been removed.
+        if newest > position.sequence { throw .logRemoved(object: first) }
       }
     }
     let segments = try await read(names, after: position, first: nextBytes)

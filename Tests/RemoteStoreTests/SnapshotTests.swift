@@ -177,6 +177,34 @@ import Testing
         Fixture.changes("last", low: 999), after: position, from: Fixture.origin) != nil)
   }
 
+  @Test("a segment that comes back where the log was removed is not read")
+  func segmentsInTheRemovedLog() async throws {
+    let fixture = try await Fixture()
+    var positions = [try await fixture.head()]
+    for number in 0..<8 {
+      let committed = try await fixture.container.commit(
+        Fixture.changes("c\(number)", low: UInt64(number)), after: positions[number],
+        from: Fixture.origin)
+      positions.append(try #require(committed))
+    }
+    let early = positions[2]
+    let suffix = "\(positions[3].sequence)"
+    let keys = try await fixture.keys("containers/")
+    let found = keys.first { $0.contains("/log/") && $0.hasSuffix(suffix) }
+    let next = try #require(found)
+    let stored = try await fixture.store.get(next)
+    _ = try await write([try part(["a"])], at: positions[6], fixture.container)
+    #expect(try await fixture.container.removeLog(upTo: positions[5].sequence) > 0)
+    await fixture.store.set(next, stored)
+    var isRemoved = false
+    do throws(RemoteError) {
+      _ = try await fixture.container.segments(after: early)
+    } catch {
+      if case .logRemoved = error { isRemoved = true }
+    }
+    #expect(isRemoved)
+  }
+
   @Test func oldSnapshotsGo() async throws {
     let fixture = try await Fixture()
     var position = try await fixture.head()
