@@ -147,7 +147,7 @@ extension Planner {
     forgetConflicts(group.roots.subtracting(first), of: group, &targets)
   }
 
-  /// What was planned for the conflicts of these packages, whose items are held.
+  /// Drops the plan for the conflicts of these packages, whose items are held.
   private func forgetConflicts(
     _ roots: Set<ItemID>, of group: Group, _ targets: inout Targets
   ) {
