@@ -86,21 +86,8 @@ struct LostAnswerTests {
     "the winner of a conflict does not come back after another device has removed it",
     arguments: [false, true])
   func removedWinner(isStopped: Bool) async throws {
-    let store = LosingStore()
-    let secret = AccountSecret.generate()
-    var first = try EngineDevice(store: store, secret: secret)
-    let second = try EngineDevice(store: store, secret: secret)
-    try first.write("Documents/file", Array("base".utf8))
-    try await settle(first, second)
-    _ = try await second.read("Documents/file")
-    try second.write("Documents/file", Array("theirs".utf8))
-    try await second.sync.sync(timeout: .seconds(60))
-    try first.write("Documents/file", Array("mine".utf8))
-    store.losesAnswers.withLock { $0 = true }
-    await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
-    if isStopped { await first.stop() } else { first.offline.set(offline: true) }
-    store.losesAnswers.withLock { $0 = false }
-
+    let (store, secret, before, second) = try await makeLostWinner(isStopped: isStopped)
+    var first = before
     try await second.sync.sync(timeout: .seconds(60))
     #expect(try await second.read("Documents/file") == Array("mine".utf8))
     #expect(try await second.conflicts("Documents/file") == ["theirs"])
@@ -122,9 +109,26 @@ struct LostAnswerTests {
 
   @Test("the winner of a conflict is no new version after its device was stopped before the answer")
   func stoppedWinner() async throws {
+    let (store, secret, stopped, second) = try await makeLostWinner(isStopped: true)
+    try await second.sync.sync(timeout: .seconds(60))
+    let number = try #require(try second.find("Documents/file")).number
+    let known = try second.sync.versions(of: number).map(\.id)
+
+    let first = try EngineDevice(store: store, secret: secret, after: stopped)
+    try await settle(first, second)
+    #expect(try second.sync.versions(of: number).map(\.id) == known)
+    await first.end()
+    await second.end()
+  }
+
+  /// The edit of the first device has won a conflict, and that device has not heard that the log has
+  /// it. It is stopped, or else offline.
+  private func makeLostWinner(
+    isStopped: Bool
+  ) async throws -> (LosingStore, AccountSecret, EngineDevice, EngineDevice) {
     let store = LosingStore()
     let secret = AccountSecret.generate()
-    var first = try EngineDevice(store: store, secret: secret)
+    let first = try EngineDevice(store: store, secret: secret)
     let second = try EngineDevice(store: store, secret: secret)
     try first.write("Documents/file", Array("base".utf8))
     try await settle(first, second)
@@ -134,17 +138,9 @@ struct LostAnswerTests {
     try first.write("Documents/file", Array("mine".utf8))
     store.losesAnswers.withLock { $0 = true }
     await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(5)) }
-    await first.stop()
+    if isStopped { await first.stop() } else { first.offline.set(offline: true) }
     store.losesAnswers.withLock { $0 = false }
-    try await second.sync.sync(timeout: .seconds(60))
-    let number = try #require(try second.find("Documents/file")).number
-    let known = try second.sync.versions(of: number).map(\.id)
-
-    first = try EngineDevice(store: store, secret: secret, after: first)
-    try await settle(first, second)
-    #expect(try second.sync.versions(of: number).map(\.id) == known)
-    await first.end()
-    await second.end()
+    return (store, secret, first, second)
   }
 
   /// Content that the log has been told of and does not have yet, and names: what is done to them before this
