@@ -85,6 +85,21 @@ import Testing
     #expect(try await fixture.head() == committed)
   }
 
+  @Test("a head that was read before the store went back does not hide the rollback")
+  func headBeforeTheRollback() async throws {
+    let fixture = try await Fixture()
+    let position = try await extendLog(fixture)
+    let store = SetBackAfterGet(fixture.store, of: fixture.segmentKey(Int(position.sequence)))
+    let container = try container(of: fixture, by: store)
+    do throws(RemoteError) {
+      _ = try await container.segments(after: position, readsHead: true)
+      Issue.record("the rollback was not seen")
+    } catch {
+      if case .rolledBack = error {} else { Issue.record("\(error)") }
+    }
+    #expect(store.hasGoneBack)
+  }
+
   private func container(of fixture: Fixture, by store: any ObjectStore) throws -> RemoteContainer {
     try RemoteAccount(
       store: store, secret: AccountSecret(Fixture.secret), format: fixture.account.format
@@ -121,5 +136,34 @@ private final class OneWrongAnswer: PassingStore {
     _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
   ) async throws(StoreError) -> Answer {
     try await body(isWrong(call) ? empty : store)
+  }
+}
+
+/// Gives an object once and loses it then. No list is answered before that.
+private final class SetBackAfterGet: PassingStore {
+  let store: any ObjectStore
+  private let key: String
+  private let gone = Lock(false)
+  private let isLost = AsyncStream.makeStream(of: Never.self)
+
+  init(_ store: any ObjectStore, of key: String) {
+    self.store = store
+    self.key = key
+  }
+
+  var hasGoneBack: Bool { gone.withLock { $0 } }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    if call.kind == .list, call.key.contains("/log/") { for await _ in isLost.stream {} }
+    let answer = try await body(store)
+    if call.kind == .get, call.key == key {
+      try await store.delete(key)
+      gone.withLock { $0 = true }
+      isLost.continuation.finish()
+    }
+    return answer
   }
 }
