@@ -212,10 +212,13 @@ extension Engine {
   }
 
   /// The recovered record, with the content that this device has applied. A local edit that
-  /// predates the newer content was not made of that one.
+  /// predates the newer content was not made of that one. Of a content that the recovered log does
+  /// not have it has the name only: a removal in that log does not concern the local bytes.
   private func withContent(of applied: [UInt8]?, in new: [UInt8]?) throws -> [UInt8]? {
     guard let applied = try decode(applied), var record = try decode(new) else { return nil }
-    record.content = applied.content
+    if record.content?.id != applied.content?.id {
+      record.content = applied.content?.withoutManifest
+    }
     record.conflicts.removeAll { $0.id == applied.content?.id }
     return record.encoded()
   }
