@@ -189,11 +189,14 @@ private func household(_ body: (Household) async throws -> Void) async throws {
       #expect(try await house.firstSegment() > 5)
       let good = try await damage()
       let third = try house.device()
-      do {
-        try await third.sync.sync(timeout: .seconds(5))
-        Issue.record("it read a damaged snapshot")
-      } catch {
-        #expect("\(error)".contains("damaged"))
+      try await eventually("the damaged snapshot is refused") {
+        do {
+          try await third.sync.sync(timeout: .seconds(5))
+          Issue.record("it read a damaged snapshot")
+          return true
+        } catch {
+          return "\(error)".contains("damaged")
+        }
       }
       #expect(try third.catalog.position() == .start)
       for (key, bytes) in good { try await house.store.replace(key, bytes) }

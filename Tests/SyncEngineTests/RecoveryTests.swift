@@ -22,9 +22,11 @@ import Testing
         call.kind == .put && call.key.contains("/packs/") ? .unavailable("no pack is taken") : nil
       }
       try first.write("Documents/f", [1, 2, 3])
-      try? await first.sync.sync(timeout: .seconds(5))
-      try await second.sync.sync(timeout: .seconds(60))
-      #expect(try second.catalog.pendingContents().count == 1)
+      try await eventually("the log has the name") {
+        try? await first.sync.sync(timeout: .seconds(5))
+        try await second.sync.sync(timeout: .seconds(60))
+        return try second.catalog.pendingContents().count == 1
+      }
       let copy = try await house.copy()
       try second.write("Documents/g", [4])
       try await second.sync.sync(timeout: .seconds(60))
