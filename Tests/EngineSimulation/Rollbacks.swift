@@ -21,8 +21,9 @@ final class Rollbacks {
   /// All packs that the cloud lost, alone or when it was set back.
   private var lostPacks: Set<String> = []
   /// When the cloud was set back, and to which copy. A content that lost a conflict may still be
-  /// replaced by a device that looked at the cloud just before. An eviction looks for itself.
-  private var setBack: (copy: [String: Cloud.Object], time: Int64)?
+  /// replaced by a device that looked at the cloud just before. An eviction looks for itself; one
+  /// that was under way may have looked just before, too.
+  private var setBack: (copy: [String: Cloud.Object], time: Int64, evictions: [Int: Int])?
   private static let lookLasts = World.second / 10
   /// Since when, and of which copy, a device may not have listed the packs that are left.
   private var loss: (copy: [String: Cloud.Object], time: Int64)?
@@ -39,8 +40,13 @@ final class Rollbacks {
 
   func step() throws {
     if let setBack {
-      try excuse(setBack.copy, onlyConflicts: true)
-      if world.scheduler.now - setBack.time > Self.lookLasts { self.setBack = nil }
+      // Once more after the last of them has ended.
+      try excuse(setBack.copy, onlyConflicts: setBack.evictions.isEmpty)
+      let evictions = setBack.evictions.filter { world.devices[$0.key].eviction == $0.value }
+      self.setBack?.evictions = evictions
+      if evictions.isEmpty, world.scheduler.now - setBack.time > Self.lookLasts {
+        self.setBack = nil
+      }
     }
     if let loss {
       try excuse(loss.copy)
@@ -68,7 +74,9 @@ final class Rollbacks {
         world.scheduler.note("the cloud loses packs")
       } else {
         world.cloud.restore(copy)
-        setBack = (copy, world.scheduler.now)
+        var evictions: [Int: Int] = [:]
+        for (index, device) in world.devices.enumerated() { evictions[index] = device.eviction }
+        setBack = (copy, world.scheduler.now, evictions)
         world.count("cloud set back")
         world.scheduler.note("the cloud is set back")
       }

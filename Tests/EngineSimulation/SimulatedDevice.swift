@@ -64,6 +64,8 @@ final class SimulatedDevice: @unchecked Sendable {
   private var allotment = Allotment()
   /// What the user does now; one thing at a time.
   var isWorking = false
+  /// The eviction that the user waits for: each one has another number.
+  var eviction: Int?
   /// A program keeps a file open.
   var isHolding = false
   private var lives = 0
@@ -155,6 +157,7 @@ final class SimulatedDevice: @unchecked Sendable {
         allotment: allotment)
       self.life = life
       isWorking = false
+      eviction = nil
       isHolding = false
       isStopping = false
       for problem in try life.problems() { world.report("\(name) after its start: \(problem)") }

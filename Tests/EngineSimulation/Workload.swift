@@ -141,8 +141,14 @@ extension SimulatedDevice {
         name, in: folder,
         NewItem(kind: .symbolicLink, mode: 0o777, owner: 0, group: 0, target: target), life)
     case .attribute, .removeAttribute, .mode: try changeAttributes(action, sight.item, life)
-    case .evict: if let file = sight.file { try await evict(file, life) }
-    case .evictTree: try await life.coordinator.evictAfterLook(folder)
+    case .evict, .evictTree:
+      eviction = world.acts
+      defer { if self.life === life { eviction = nil } }
+      if action == .evictTree {
+        try await life.coordinator.evictAfterLook(folder)
+      } else if let file = sight.file {
+        try await evict(file, life)
+      }
     case .read: if let file = sight.file { try await read(file.inode.number, life) }
     case .resolve:
       if let found = sight.items.first(where: { !life.conflicts(of: $0.inode).isEmpty }) {
