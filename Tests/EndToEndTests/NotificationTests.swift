@@ -18,6 +18,8 @@ extension EndToEnd {
         rm "$B/$mark"; synced b a; until_true 20 grep -q " DELETE .*/$mark" "$ROOT/raw"
         seen=$(lines | wc -l)
       }
+      # together COMMAND...: changes on b come to a at once. Else a new file's name may come before its content.
+      together() { on a offline on; "$@"; synced b; on a offline off; synced a; }
       lines() { grep -v -e ' ACCESS' -e 'OPEN,ISDIR' -e 'CLOSE_NOWRITE,CLOSE,ISDIR' "$ROOT/raw" || true; }
       told() { lines | tail -n +$((seen + 1)) | sed "s/^[^ ]* //; s|$A/||; s|$A||"; }
       # tells EXPECTED: these lines have come since the last time, and no others
@@ -43,7 +45,7 @@ extension EndToEnd {
           Self.watching + #"""
             mkdir "$B/one" "$B/two"; echo 1 > "$B/one/f"; synced b a
             watching; caught_up
-            echo new > "$B/one/new"; synced b a
+            together eval 'echo new > "$B/one/new"'
             tells 'CREATE one/new
             OPEN one/new
             MODIFY one/new
@@ -94,8 +96,10 @@ extension EndToEnd {
             until_true 20 test -e held
             mkdir "$B/one"; synced b a
             for n in $(seq 20); do echo $n > "$B/one/$n"; synced b a; done
+            on a offline on
+            echo new > "$B/one/new"; synced b
             watching
-            echo new > "$B/one/new"; synced b a
+            on a offline off; synced a
             until_true 20 grep -q ' CLOSE_WRITE,CLOSE .*/one/new' "$ROOT/raw"
             same "$(grep -o ' [A-Z_,]* .*/one/new' "$ROOT/raw" | cut -d ' ' -f 2 | tr '\n' ' ')" \
               'CREATE OPEN MODIFY CLOSE_WRITE,CLOSE '
@@ -115,7 +119,7 @@ extension EndToEnd {
             watching; caught_up
             mkdir "$B/one/d"; synced b a
             tells 'CREATE,ISDIR one/d'
-            echo 1 > "$B/one/d/in"; synced b a
+            together eval 'echo 1 > "$B/one/d/in"'
             tells 'CREATE one/d/in
             OPEN one/d/in
             MODIFY one/d/in
