@@ -11,9 +11,14 @@ extension Engine {
   /// To be called before the rows of the remote tree are replaced. `packs`: those that the store
   /// has.
   ///
-  /// Returns the packages of which a version is lost. Its archive is nowhere, but the recovered log
-  /// may have the items that it was made of.
-  func keepConflicts(_ packs: Set<PackID>) throws -> Set<ItemID> {
+  /// What a later log lacks was resolved, but for a damaged version of a package that is `disputed`:
+  /// nobody could publish that.
+  ///
+  /// Returns the packages of which a version is lost, or a part of one. The recovered log may have
+  /// the items that it was made of.
+  func keepConflicts(
+    _ packs: Set<PackID>, beside log: RecoveredLog, disputed: Set<ItemID>
+  ) throws -> Set<ItemID> {
     var lost: Set<ItemID> = []
     let conflicted = try database { db in
       try queries.conflicted.all(db) { try $0.identifier(0) as ItemID }
@@ -23,6 +28,8 @@ extension Engine {
     for item in Set(conflicted).union(earlier.keys).sorted() {
       guard let old = try remote(item), let inode = try syncedInode(item) else { continue }
       let staged = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
+      if log == .later, staged == nil || !disputed.contains(item) { continue }
+      let before = Set((earlier[item] ?? []).map(\.id))
       var kept = old
       kept.content = nil
       let known = Set(old.conflicts.map(\.id))
@@ -30,19 +37,22 @@ extension Engine {
       let all = kept.conflicts
       if let new = try decode(staged) {
         kept.conflicts = try kept.conflicts.compactMap { version in
-          if try isStored(version, packs) {
+          if log == .later, try !before.contains(version.id) && isStored(version, packs) {
+            return nil
+          }
+          if try isKept(version, of: old.kind, packs) {
             // A local content may take the place of one that is current in the recovered log.
             return new.content?.id == version.id ? version : new.lacks([version]).first
           }
-          // A device that has it locally may supply it as the content: it stays, by name. A
-          // package's version is one archive, which no local file supplies.
+          // A device that has it locally may supply it as the content: it stays, by name.
           return old.kind == .file && new.content?.id == version.id
             ? version.withoutManifest : nil
         }
       } else {
-        kept.conflicts = try kept.conflicts.filter { try isStored($0, packs) }
+        kept.conflicts = try kept.conflicts.filter { try isKept($0, of: old.kind, packs) }
       }
-      if old.kind == .directory, try all.contains(where: { try !isStored($0, packs) }) {
+      let isWhole = try all.allSatisfy { try isStored($0, packs) }
+      if log != .later, old.kind == .directory, !isWhole {
         lost.insert(item)
       }
       guard !kept.conflicts.isEmpty else {
@@ -56,16 +66,25 @@ extension Engine {
     return lost
   }
 
+  /// A package's version is one archive, which no local file supplies: what is left of it is kept.
+  private func isKept(
+    _ version: ContentVersion, of kind: ItemKind, _ packs: Set<PackID>
+  ) throws -> Bool {
+    guard kind == .directory else { return try isStored(version, packs) }
+    return try version.manifest?.chunks.contains { try isStored($0, packs) } ?? false
+  }
+
+  private func isStored(_ version: ContentVersion, _ packs: Set<PackID>) throws -> Bool {
+    try version.manifest?.chunks.allSatisfy { try isStored($0, packs) } ?? false
+  }
+
   /// The recovered log may say of a chunk that it is elsewhere than this device knows, or not know
   /// it. `sent` has the chunks of packs that are in the store.
-  private func isStored(_ version: ContentVersion, _ packs: Set<PackID>) throws -> Bool {
-    guard let manifest = version.manifest else { return false }
-    return try manifest.chunks.allSatisfy { chunk in
-      if let place = try self.chunk(chunk.id), packs.contains(place.pack) { return true }
-      return try database { db in
-        try queries.isStagedChunk.first(db, chunk.id.bytes) { _ in true }
-          ?? queries.isSent.first(db, chunk.id.bytes) { _ in true } ?? false
-      }
+  private func isStored(_ chunk: ChunkReference, _ packs: Set<PackID>) throws -> Bool {
+    if let place = try self.chunk(chunk.id), packs.contains(place.pack) { return true }
+    return try database { db in
+      try queries.isStagedChunk.first(db, chunk.id.bytes) { _ in true }
+        ?? queries.isSent.first(db, chunk.id.bytes) { _ in true } ?? false
     }
   }
 

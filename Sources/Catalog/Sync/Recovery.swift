@@ -79,7 +79,7 @@ extension Engine {
         .apart
       }
     try keepOwnChunks(packs)
-    let lost = log == .later ? [] : try keepConflicts(packs)
+    let lost = try keepConflicts(packs, beside: log, disputed: Set(recovery.disputed))
     let disputed = try itemsBelow(lost.union(recovery.disputed))
     let revived = try replaceRows(log, disputed)
     try replaceTree()

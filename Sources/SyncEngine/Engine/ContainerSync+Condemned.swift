@@ -10,6 +10,8 @@ struct UsableChanges {
   var changes: LogChanges
   /// Versions of packages of which the store has lost some content.
   var incomplete: Set<VersionID> = []
+  /// Versions in whose place the segment has the rest of them.
+  var salvaged: [ItemID: Set<VersionID>] = [:]
 }
 
 /// Contents that a segment is to name and that are in packs which are about to go.
@@ -63,6 +65,16 @@ extension ContainerSync {
         } else if tree != nil {
           // Its headers come with the next plan.
           isWhole = false
+        } else if record.kind == .directory, let rest = try await salvage(version, remote) {
+          logger.warning(
+            """
+            item \(record.id): some content of the package version \(version.id) is nowhere any \
+            more; the rest is kept as version \(rest.version.id)
+            """)
+          result.changes.chunks += rest.chunks
+          result.changes.upserts[index].conflicts.removeAll { $0.id == version.id }
+          result.changes.upserts[index].supply([rest.version])
+          result.salvaged[record.id, default: []].insert(version.id)
         } else {
           // It went with the item, when that was removed elsewhere and all of it was forgotten, and its
           // packs are gone: it is nowhere any more.

@@ -461,6 +461,10 @@ extension ContainerSync {
         return false
       }
       newPosition = committed
+      // The log has the rest of them.
+      for (id, versions) in usable.salvaged {
+        try local { () throws(Errno) in try catalog.dropKeptConflicts(versions, of: id) }
+      }
     }
     FaultPoint.reach("sync.committed")
     var versions: [ItemID: UploadedContent] = [:]

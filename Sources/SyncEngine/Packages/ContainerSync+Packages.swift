@@ -51,23 +51,9 @@ extension ContainerSync {
   func sendArchives(of plan: inout Plan, to remote: RemoteContainer) async throws(CycleFailure) {
     guard !plan.archives.isEmpty else { return }
     let uploader = remote.makeUploader()
-    let catalog = coordinator.catalog
     for (root, tree) in plan.archives.sorted(by: { $0.key < $1.key }) {
       guard let index = plan.upserts.firstIndex(where: { $0.id == root }) else { continue }
-      let known = unannounced
-      var chunks: [ChunkReference] = []
-      for part in PackageArchive.parts(of: tree) {
-        switch part {
-        case .content(let manifest): chunks += manifest.chunks
-        case .frame(let pieces):
-          chunks += try await remotely { () throws(RemoteError) in
-            try await uploader.add(pieces: pieces) { ids in
-              try catalog.usableChunks(ids).union(known.lazy.map(\.chunk.id))
-            }
-          }
-        }
-      }
-      let manifest = Manifest(chunks: chunks)
+      let manifest = try await sendArchive(of: tree, by: uploader)
       // After a recovery the record may have this version already.
       plan.upserts[index].supply([
         ContentVersion(
@@ -77,5 +63,85 @@ extension ContainerSync {
     }
     unannounced += try await remotely { () throws(RemoteError) in try await uploader.finish() }
     FaultPoint.reach("sync.archived")
+  }
+
+  private func sendArchive(
+    of tree: PackageTree, by uploader: ContentUploader
+  ) async throws(CycleFailure) -> Manifest {
+    let catalog = coordinator.catalog
+    let known = unannounced
+    var chunks: [ChunkReference] = []
+    for part in PackageArchive.parts(of: tree) {
+      switch part {
+      case .content(let manifest): chunks += manifest.chunks
+      case .frame(let pieces):
+        chunks += try await remotely { () throws(RemoteError) in
+          try await uploader.add(pieces: pieces) { ids in
+            try catalog.usableChunks(ids).union(known.lazy.map(\.chunk.id))
+          }
+        }
+      }
+    }
+    return Manifest(chunks: chunks)
+  }
+
+  /// A package's version without the files of which a part is nowhere any more, and the chunks that
+  /// are new of it. Nil: nothing of it can be read.
+  func salvage(
+    _ version: ContentVersion, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> (version: ContentVersion, chunks: [ChunkLocation])? {
+    guard let manifest = version.manifest else { return nil }
+    let catalog = coordinator.catalog
+    let ids = manifest.chunks.map(\.id)
+    var (places, usable) = try local { () throws(Errno) in
+      (try catalog.chunkLocations(ids), try catalog.usableChunks(ids))
+    }
+    for sent in unannounced {
+      places[sent.chunk.id] = sent
+      usable.insert(sent.chunk.id)
+    }
+    guard let entries = try await entries(of: manifest, places, remote) else { return nil }
+    let rest = entries.filter { entry in
+      entry.content?.chunks.allSatisfy { usable.contains($0.id) } ?? true
+    }
+    guard rest.contains(where: { $0.content?.chunks.isEmpty == false }) else { return nil }
+    let tree = PackageTree(rest, device: version.device, modified: version.modified)
+    let uploader = remote.makeUploader()
+    let archive = try await sendArchive(of: tree, by: uploader)
+    let new = try await remotely { () throws(RemoteError) in try await uploader.finish() }
+    unannounced += new
+    let made = ContentVersion(
+      id: tree.id, parent: nil, device: tree.device, modified: tree.modified, size: archive.size,
+      manifest: archive)
+    return (made, new)
+  }
+
+  /// Nil: its headers are damaged, or nowhere any more.
+  private func entries(
+    of archive: Manifest, _ places: [ChunkID: ChunkLocation], _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> [PackageTree.Entry]? {
+    do {
+      return try await PackageArchive.entries(of: archive) { chunk in
+        guard let place = places[chunk.id], let bytes = try await remote.read([place]).first else {
+          throw PackageArchive.Damage(description: "the log does not say where its headers are")
+        }
+        return bytes.array
+      }
+    } catch let error as RemoteError {
+      switch error {
+      case .damaged: return nil
+      case .packMissing:
+        let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
+        let packs = archive.chunks.compactMap { places[$0.id]?.pack }
+        guard !listed.isSuperset(of: packs) else { throw .remote(error) }
+        // A store that was set back just now has lost nothing for good.
+        try await confirmHead(remote)
+        return nil
+      default: throw .remote(error)
+      }
+    } catch {
+      guard !Task.isCancelled else { throw .cancelled }
+      return nil
+    }
   }
 }
