@@ -183,13 +183,13 @@ extension Engine {
     }
   }
 
-  /// The record that this device has applied, when the log has its content by name only. The local
-  /// bytes are news then. Another device may supply an older content and remove it; that removal
-  /// does not concern the local bytes.
+  /// The record that this device has applied, if the log has its content by name only, be it as a
+  /// conflict version. The local bytes are news then. Another device may supply an older content and
+  /// remove it; that removal does not concern the local bytes.
   private func withoutLostContent(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> [UInt8]? {
-    guard applied != nil, new != nil, let new = try decode(new)?.content, new.manifest == nil,
-      var record = try decode(applied), let content = record.content, content.id == new.id,
-      content.manifest != nil
+    guard let new = try decode(new), var record = try decode(applied),
+      let content = record.content, content.manifest != nil,
+      let named = new.version(content.id), named.manifest == nil
     else { return applied }
     record.content = content.withoutManifest
     return record.encoded()

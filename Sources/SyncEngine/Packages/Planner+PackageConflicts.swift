@@ -131,7 +131,10 @@ extension Planner {
           record.content = content
           commits = EditedContent(version: content.id, manifest: edited.manifest)
         } else {
-          record.content = merge.version(of: local, edited: edited, parent: content?.id)
+          // It was made of the base. The log may have the other content by name only: were that the
+          // parent, the device that has it would take the edit for its successor.
+          record.content = merge.version(
+            of: local, edited: edited, parent: trees.base?.content?.id)
           commits = edited
         }
       } else if let known = [content, trees.base?.content].compactMap(\.self).first(where: {
@@ -190,6 +193,8 @@ extension Planner {
       // A content that was announced by name only is uploaded for the first time.
       let known = trees.base?.content?.manifest, known == edited.manifest
     else { return false }
+    // Nobody can read what is in its place: it stays until somebody can.
+    if let content = trees.remote?.content, content.manifest == nil { return false }
     // If the log still has that content, it gets the new places of its chunks.
     let isCurrent = Self.isSame(trees.base?.content?.id, known, trees.remote?.content)
     return !isCurrent && Self.isSame(trees.local, trees.base)

@@ -47,7 +47,8 @@ struct Merge {
     case (nil, nil):
       Target(record: nil)
     case (nil, let remote?):
-      removedHere(base: trees.base, remote: remote)
+      removedHere(base: trees.base, remote: remote, kept: trees.keptConflicts)
+        .adding(trees.keptConflicts, to: remote)
     case (let local?, nil):
       missingRemotely(local: local, trees).adding(trees.keptConflicts, to: nil)
     case (let local?, let remote?):
@@ -56,8 +57,14 @@ struct Merge {
     }
   }
 
-  /// New elsewhere, or removed here. An edit elsewhere that the removal did not know beats it.
-  private func removedHere(base: ItemRecord?, remote: ItemRecord) -> Target {
+  /// New elsewhere, or removed here. An edit elsewhere that the removal did not know beats it. So
+  /// do conflict versions that this device alone keeps for the log.
+  private func removedHere(
+    base: ItemRecord?, remote: ItemRecord, kept: [ContentVersion]
+  ) -> Target {
+    guard remote.lacks(kept.filter { $0.manifest != nil }).isEmpty else {
+      return Target(record: remote, replacesContent: true)
+    }
     // Announced by this device, which may not even have heard that it was, and gone before it was sent:
     // nobody has the content, and nobody ever will.
     if let content = remote.content, content.manifest == nil, content.device == device,
@@ -240,10 +247,11 @@ struct Merge {
         return Target(record: merged, needsUpload: true)
       }
       merged.modified = local.record.modified
-      // An announced content keeps the parent of its announcement.
+      // An announced content keeps the parent of its announcement. The log may also have another
+      // content by name only that this device made: the edit was made of the base.
       let isAnnounced = remote.content?.id == edited.version
       return withLocalContent(
-        local, in: merged, parent: isAnnounced ? remote.content?.parent : remote.content?.id)
+        local, in: merged, parent: isAnnounced ? remote.content?.parent : base?.content?.id)
     }
     return conflict(
       local: local, edited: edited, base: base?.content, remote: remote,

@@ -1,0 +1,214 @@
+import Backend
+import SyncEngine
+import Testing
+
+/// Contents of which a recovered log has the name only, or nothing. The device that has them was away.
+@Suite(.serialized) struct LostAfterRecoveryTests {
+  @Test("an edit in a package that wins has no parent that it was not made of")
+  func winnerInAPackage() async throws {
+    try await withRestorableStore { house in
+      let (holder, behind, reader) = (try house.device(), try house.device(), try house.device())
+      let (package, file) = ("Documents/p.pages", "Documents/p.pages/a")
+      try holder.makeDirectory(package)
+      try holder.write(file, [1])
+      try holder.write("\(package)/b", [9])
+      try await settle(holder, behind, reader)
+      _ = try await behind.read(file)
+      behind.offline.set(offline: true)
+      let earlier = try await house.copy()
+      try holder.write(file, Array("holder's".utf8))
+      try await holder.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(60))
+      holder.offline.set(offline: true)
+      try behind.write(file, Array("behind's".utf8))
+      try await recover(reader, on: house, from: earlier)
+
+      behind.offline.set(offline: false)
+      try await behind.sync.sync(timeout: .seconds(60))
+      holder.offline.set(offline: false)
+      try await settle(holder, behind, reader)
+      for device in [holder, behind, reader] {
+        let texts = try await contents(device, file) + contents(device, package)
+        for text in ["holder's", "behind's"] {
+          #expect(texts.contains { $0.contains(text) }, "\(text)")
+        }
+      }
+    }
+  }
+
+  @Test("an edit of a conflict's winner does not follow the loser that its own device made")
+  func editOfAWinner() async throws {
+    try await withRestorableStore { house in
+      let (writer, other) = (try house.device(), try house.device())
+      let (holder, reader) = (try house.device(), try house.device())
+      let file = "Documents/f"
+      try writer.write(file, Array("base".utf8))
+      try await settle(writer, other, holder, reader)
+      for device in [other, holder] { _ = try await device.read(file) }
+      let earlier = try await house.copy()
+      try writer.write(file, Array("loser".utf8))
+      try await writer.sync.sync(timeout: .seconds(60))
+      try await holder.sync.sync(timeout: .seconds(60))
+      #expect(try await holder.read(file) == Array("loser".utf8))
+      try await reader.sync.sync(timeout: .seconds(60))
+      for device in [holder, reader] { device.offline.set(offline: true) }
+      try other.write(file, Array("winner".utf8))
+      try await settle(other, writer)
+      #expect(try await writer.read(file) == Array("winner".utf8))
+      for device in [other, writer] { device.offline.set(offline: true) }
+      try writer.write(file, Array("edit".utf8))
+      reader.offline.set(offline: false)
+      try await recover(reader, on: house, from: earlier)
+
+      writer.offline.set(offline: false)
+      try await writer.sync.sync(timeout: .seconds(60))
+      holder.offline.set(offline: false)
+      try await settle(writer, reader, holder)
+      for device in [writer, reader, holder] {
+        let texts = try await contents(device, file)
+        for text in ["edit", "loser"] { #expect(texts.contains(text), "\(text)") }
+      }
+    }
+  }
+
+  @Test(
+    "an older content stays while nobody can read the newer one",
+    arguments: ["Documents/d", "Documents/p.pages"])
+  func olderContent(directory: String) async throws {
+    try await withRestorableStore { house in
+      let (away, writer, reader) = (try house.device(), try house.device(), try house.device())
+      let file = "\(directory)/a"
+      try away.makeDirectory(directory)
+      let earlier = try await house.copy()
+      try away.write(file, [1])
+      try await settle(away, writer, reader)
+      away.offline.set(offline: true)
+      try writer.write(file, [2, 2])
+      try await writer.sync.sync(timeout: .seconds(60))
+      writer.offline.set(offline: true)
+      try await reader.sync.sync(timeout: .seconds(60))
+      try await recover(reader, on: house, from: earlier)
+
+      away.offline.set(offline: false)
+      try await settle(reader, away)
+      for device in [reader, away] { #expect(try await device.read(file) == [1]) }
+      writer.offline.set(offline: false)
+      try await settle(writer, reader, away)
+      for device in [writer, reader, away] { #expect(try await device.read(file) == [2, 2]) }
+    }
+  }
+
+  @Test(
+    "a loser that a recovered log has by name only outlives a change of its winner",
+    arguments: [false, true])
+  func loserByNameOnly(isRemoved: Bool) async throws {
+    try await withRestorableStore { house in
+      let (loser, winner, reader) = (try house.device(), try house.device(), try house.device())
+      let file = "Documents/d/f"
+      try loser.makeDirectory("Documents/d")
+      try loser.write(file, Array("base".utf8))
+      try await settle(loser, winner, reader)
+      _ = try await winner.read(file)
+      let earlier = try await house.copy()
+      winner.offline.set(offline: true)
+      try loser.write(file, Array("loser".utf8))
+      try await loser.sync.sync(timeout: .seconds(60))
+      loser.offline.set(offline: true)
+      try winner.write(file, Array("winner".utf8))
+      winner.offline.set(offline: false)
+      try await settle(winner, reader)
+      winner.offline.set(offline: true)
+      try await recover(reader, on: house, from: earlier)
+
+      winner.offline.set(offline: false)
+      try await settle(winner, reader)
+      if isRemoved {
+        try winner.remove(file)
+      } else {
+        try winner.rename("Documents/d", "Documents/d.pages")
+      }
+      try await settle(winner, reader)
+      loser.offline.set(offline: false)
+      try await settle(loser, winner)
+      for device in [loser, winner] {
+        var texts: [String] = []
+        for path in ["Documents/d", file, "Documents/d.pages", "Documents/d.pages/f"]
+        where try device.find(path) != nil {
+          texts += try await contents(device, path)
+        }
+        #expect(texts.contains { $0.contains("loser") })
+      }
+    }
+  }
+
+  @Test("a removal before the first segment after a recovery loses no conflict version")
+  func removalBeforeTheFirstSegment() async throws {
+    try await withRestorableStore { house in
+      let store = CallRefusingStore(house.store)
+      let (device, reader) = (try house.device(through: store), try house.device())
+      let file = "Documents/f"
+      try device.write(file, Array("base".utf8))
+      try await settle(device, reader)
+      _ = try await device.read(file)
+      _ = try await reader.read(file)
+      device.offline.set(offline: true)
+      try device.write(file, Array("loser".utf8))
+      try reader.write(file, Array("winner".utf8))
+      try await reader.sync.sync(timeout: .seconds(60))
+      try reader.makeDirectory("Documents/before")
+      try await reader.sync.sync(timeout: .seconds(60))
+      let earlier = try await house.copy()
+      try reader.makeDirectory("Documents/later")
+      try await reader.sync.sync(timeout: .seconds(60))
+      reader.offline.set(offline: true)
+      device.offline.set(offline: false)
+      try await device.sync.sync(timeout: .seconds(60))
+      #expect(try await contents(device, file).sorted() == ["loser", "winner"])
+
+      // The log goes back, and all packs stay.
+      var former = earlier
+      for (key, bytes) in try await house.copy() where StoreKey.isPack(key) { former[key] = bytes }
+      reader.offline.set(offline: false)
+      try await recover(reader, on: house, from: former)
+      store.refuse { call in
+        call.kind == .put && call.key.contains("/log/") ? .unavailable("no segment is taken") : nil
+      }
+      try await eventually("the device has read the recovery") {
+        try? await device.sync.sync(timeout: .seconds(2))
+        return try device.catalog.recovery() != nil
+      }
+      try device.remove(file)
+      store.refuse()
+      try await settle(device, reader)
+      for device in [device, reader] {
+        #expect(try await contents(device, file).contains("loser"))
+      }
+    }
+  }
+
+  /// Sets the store back. The device recovers it.
+  private func recover(
+    _ device: EngineDevice, on house: RestorableHousehold, from earlier: [String: [UInt8]]
+  ) async throws {
+    try await house.restore(earlier)
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(60)) }
+    _ = try await device.sync.recoverStore()
+  }
+
+  /// What there is of a file or package, as text: the content, if it is a file, and the conflict
+  /// versions.
+  private func contents(_ device: EngineDevice, _ path: String) async throws -> [String] {
+    guard let inode = try device.find(path) else { return [] }
+    var result: [String] = []
+    if inode.kind == .file {
+      result.append(String(decoding: try await device.read(path), as: UTF8.self))
+    }
+    guard let versions = try? device.sync.versions(of: inode.number) else { return result }
+    for version in versions where version.isConflict {
+      let collected = Collected()
+      try await device.sync.read(version.id, of: inode.number) { await collected.add($0) }
+      result.append(String(decoding: await collected.bytes, as: UTF8.self))
+    }
+    return result
+  }
+}
