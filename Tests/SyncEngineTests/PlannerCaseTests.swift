@@ -322,6 +322,33 @@ import Testing
       })
   }
 
+  @Test("nothing of a package's conflict goes while the package itself waits")
+  func winnerThatWaits() throws {
+    let (folder, added) = (ItemID(high: 1, low: 4), ItemID(high: 1, low: 3))
+    var file = try announced(by: them)
+    file.id = added
+    file.links = [Link(parent: package, name: try ItemName("b"))]
+    file.content = version(3, time: 1000)
+    var device = try conflict(file)
+    // The other device made this file meanwhile.
+    device.base[added] = nil
+    device.local[added] = nil
+    // Here the package was put into a new directory, which a program has claimed.
+    let time = Timestamp(nanoseconds: 1000)
+    let record = ItemRecord(
+      id: folder, kind: .directory, links: [Link(parent: .documents, name: try ItemName("new"))],
+      mode: 0o755, modified: time, created: time)
+    device.local[folder] = .init(record: record)
+    device.touch(folder)
+    device.local[package]?.record.links = [Link(parent: folder, name: try ItemName("p.pages"))]
+    device.touch(package)
+    let waiting = try Planner(device: me, view: device, claimed: [folder]).plan(device.gather())
+    #expect(waiting.removals.isEmpty && waiting.upserts.isEmpty && waiting.archives.isEmpty)
+    let plan = try Planner(device: me, view: device).plan(device.gather())
+    #expect(plan.removals == [added])
+    #expect(plan.archives[package] != nil)
+  }
+
   @Test("a file of a package that comes back has the bytes that were sent before its removal")
   func announcedAndSent() throws {
     let inner = ItemID(high: 1, low: 3)

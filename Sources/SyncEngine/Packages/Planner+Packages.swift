@@ -186,6 +186,13 @@ extension Planner {
     }
     while let id = pending.popLast() {
       var next = children[id] ?? []
+      if targets.archives.removeValue(forKey: id) != nil {
+        // The log gets no version of it now, so nothing of its conflict goes.
+        let group = targets.group(of: id)
+        targets.archived.subtract(group)
+        targets.keepsBase.subtract(group)
+        next += group.sorted()
+      }
       if upwards {
         let trees = targets.items[id]
         for link in (trees?.local?.record.links ?? []) + (trees?.remote?.links ?? [])
