@@ -72,9 +72,9 @@ import Testing
   }
 
   @Test(
-    "an older content stays while nobody can read the newer one",
-    arguments: ["Documents/d", "Documents/p.pages"])
-  func olderContent(directory: String) async throws {
+    "an older content stays while nobody can read the newer one, or if that is removed",
+    arguments: ["Documents/d", "Documents/p.pages"], [false, true])
+  func olderContent(directory: String, isRemoved: Bool) async throws {
     try await withRestorableStore { house in
       let (away, writer, reader) = (try house.device(), try house.device(), try house.device())
       let file = "\(directory)/a"
@@ -88,6 +88,10 @@ import Testing
       writer.offline.set(offline: true)
       try await reader.sync.sync(timeout: .seconds(60))
       try await recover(reader, on: house, from: earlier)
+      if isRemoved {
+        try reader.remove(file)
+        try await reader.sync.sync(timeout: .seconds(60))
+      }
 
       away.offline.set(offline: false)
       try await settle(reader, away)
