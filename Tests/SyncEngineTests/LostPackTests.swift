@@ -172,6 +172,40 @@ import Testing
     }
   }
 
+  @Test("the headers of a package's version are sent again before the package gives way")
+  func lostHeaders() async throws {
+    try await withRestorableStore { house in
+      let (first, second) = (try house.device(), try house.device())
+      let package = Self.package
+      try await makePackage(["a", "b"], first, second)
+      // The winner's content is in a pack that stays.
+      try first.write("Documents/x", Array("winner".utf8))
+      try await settle(first, second)
+      try first.write("\(package)/a", Array("mine".utf8))
+      try await first.sync.sync(timeout: .seconds(60))
+      first.offline.set(offline: true)
+      try second.write("\(package)/b", Array("winner".utf8))
+      let before = try await house.packs()
+      try await second.sync.sync(timeout: .seconds(60))
+      let headers = try await house.packs().subtracting(before)
+      #expect(headers.count == 1)
+      for key in headers { try await house.store.delete(key) }
+
+      first.offline.set(offline: false)
+      try await settle(first, second)
+      #expect(try await second.sync.verify(VerifyOptions()).isWell)
+      for device in [first, second] {
+        let number = try #require(try device.find(package)).number
+        let versions = try device.sync.versions(of: number)
+        #expect(versions.map(\.isConflict) == [false, true])
+        let version = try #require(versions.last)
+        let archive = Collected()
+        try await device.sync.read(version.id, of: number) { await archive.add($0) }
+        #expect(String(decoding: await archive.bytes, as: UTF8.self).contains("mine"))
+      }
+    }
+  }
+
   private static let package = "Documents/p.pages"
 
   /// A package of files that both devices have locally.

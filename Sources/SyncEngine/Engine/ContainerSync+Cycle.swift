@@ -196,6 +196,10 @@ extension ContainerSync {
         return .again
       }
       if try local({ () throws(Errno) in try renewsLosers(plan) }) { return .again }
+      if dropsCopies, try await renewArchives(of: plan, remote) {
+        _ = try await commit(Plan(), to: remote, after: position)
+        return .again
+      }
       if try local({ () throws(Errno) in try dropsUnannounced(plan) }) {
         _ = try await commit(Plan(), to: remote, after: position)
         return .again

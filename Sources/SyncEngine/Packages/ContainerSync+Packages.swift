@@ -65,6 +65,41 @@ extension ContainerSync {
     FaultPoint.reach("sync.archived")
   }
 
+  /// Sends the headers of packages' versions again that the store lost, if a package is here as that
+  /// version. It is about to give way, and nobody else could make them. False: nothing was sent.
+  func renewArchives(
+    of plan: Plan, _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> Bool {
+    let uploader = remote.makeUploader()
+    for root in plan.packages.sorted() {
+      guard let tree = try local({ () throws(Errno) in try damagedVersion(of: root) }) else {
+        continue
+      }
+      _ = try await sendArchive(of: tree, by: uploader)
+    }
+    let new = try await remotely { () throws(RemoteError) in try await uploader.finish() }
+    unannounced += new
+    return !new.isEmpty
+  }
+
+  /// The package as it is here, if the log has that as a version and the store lost a part of it.
+  private func damagedVersion(of root: ItemID) throws(Errno) -> PackageTree? {
+    let catalog = coordinator.catalog
+    let sent = Set(unannounced.map(\.chunk.id))
+    var damaged: Set<VersionID> = []
+    for version in try catalog.remote(root)?.conflicts ?? [] {
+      let ids = Set((version.manifest?.chunks ?? []).map(\.id)).subtracting(sent)
+      if try !catalog.usableChunks(Array(ids)).isSuperset(of: ids) { damaged.insert(version.id) }
+    }
+    guard !damaged.isEmpty else { return nil }
+    let finder = PackageFinder(
+      view: CatalogTrees(catalog: catalog), types: coordinator.packages, items: [:])
+    guard let tree = try finder.tree(root, .local, as: Merge(device: device)),
+      damaged.contains(tree.id)
+    else { return nil }
+    return tree
+  }
+
   private func sendArchive(
     of tree: PackageTree, by uploader: ContentUploader
   ) async throws(CycleFailure) -> Manifest {
