@@ -79,7 +79,7 @@ import Testing
   /// Everything goes but what has no room.
   private func syncsInPart(_ device: EngineDevice) async {
     do {
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       Issue.record("there was room for everything")
     } catch {
       #expect(error.description.hasPrefix("quotaExceeded: "), "\(error)")
@@ -89,7 +89,7 @@ import Testing
   @Test func whatHasNoRoomStaysAndWhatFitsGoesOn() async throws {
     try await withQuota(1000) { first, second, allotment, _ in
       try first.write("Documents/large", bytes(700))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try first.write("Documents/beyond", bytes(400))
       try first.write("Documents/small", bytes(200))
       try first.write("Documents/smaller", bytes(100))
@@ -103,7 +103,7 @@ import Testing
       #expect(status.errors.count == 1 && status.pendingUploads == 2)
       #expect(status.errors.first?.contains("2 files of 601 bytes") == true, "\(status.errors)")
       #expect(allotment.figures == Allotment.Figures(limit: 1000, used: 1000))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try second.find("Documents/beyond") == nil && second.find("Documents/no more") == nil)
       #expect(try second.find("Documents/directory") != nil)
       #expect(try await second.read("Documents/small") == bytes(200))
@@ -114,10 +114,10 @@ import Testing
       try first.remove("Documents/small")
       await syncsInPart(first)
       #expect(try !isBeyond(first, "Documents/no more"))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/no more") == bytes(201))
       try second.remove("Documents/large")
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try await settle(first, second)
       #expect(try await second.read("Documents/beyond") == bytes(400))
       #expect(await first.sync.status().errors == [])
@@ -135,7 +135,7 @@ import Testing
       try first.write("Documents/empty", [])
       await syncsInPart(first)
       #expect(try isBeyond(first, "Documents/b"))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/b") == bytes(600))
       #expect(try second.find("Documents/a") == nil && second.find("Documents/empty") != nil)
       // A smaller content always has room.
@@ -165,7 +165,7 @@ import Testing
       #expect(try await second.read("Documents/a") == bytes(600, 5))
       try first.write("Documents/c", bytes(11))
       await syncsInPart(first)
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/c") == bytes(10, 5))
     }
   }
@@ -180,7 +180,7 @@ import Testing
       try first.write("Documents/beside", bytes(100))
       await syncsInPart(first)
       #expect(try isBeyond(first, "Documents/p.pages"))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       for name in ["a", "b", "c"] {
         #expect(try await second.read("Documents/p.pages/\(name)") == bytes(300))
       }
@@ -215,12 +215,12 @@ import Testing
       try first.write("Documents/a", bytes(400))
       try await settle(first, second)
       try second.write("Documents/a", bytes(500, 2))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try first.write("Documents/a", bytes(501, 3))
       await syncsInPart(first)
       #expect(try isBeyond(first, "Documents/a"))
       #expect(try await first.read("Documents/a") == bytes(501, 3))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/a") == bytes(500, 2))
       allotment.set(limit: 1001)
       try await settle(first, second)
@@ -238,7 +238,7 @@ import Testing
       for name in ["a", "b"] { try first.write("Documents/p.pages/\(name)", bytes(900)) }
       try await settle(first, second)
       try second.write("Documents/p.pages/a", bytes(900, 2))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try first.write("Documents/p.pages/b", bytes(900, 3))
       await syncsInPart(first)
       #expect(try first.catalog.usage() == 1800)
@@ -257,7 +257,7 @@ import Testing
       for name in ["a", "b"] { try first.write("Documents/p.pages/\(name)", bytes(900)) }
       try await settle(first, second)
       try second.write("Documents/p.pages/a", bytes(900, 2))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try first.write("Documents/p.pages/b", bytes(900, 3))
       // Beside it, what makes the cycle go round again.
       try first.write("Documents/small", bytes(10))
@@ -287,7 +287,7 @@ import Testing
       #expect(after.puts == before.puts && after.gets == before.gets + 5)
       #expect(after.bytesUploaded == before.bytesUploaded)
       allotment.set(limit: 400)
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(store.traffic.puts > after.puts)
     }
   }
@@ -320,7 +320,7 @@ import Testing
     try await withQuota(1000, settings: settings) { first, second, allotment, _ in
       for number in 0..<30 { try first.write("Documents/\(number)", bytes(90, UInt8(number))) }
       await syncsInPart(first)
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try second.catalog.usage() == 990)
       #expect(first.sync.waitingForRoom.files == 19)
       allotment.set(limit: nil)
@@ -348,7 +348,7 @@ import Testing
       allotment.set(limit: 1200)
       try first.write("Documents/beyond", bytes(1201))
       try await first.sync.restore([removed])
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try second.find("Documents/old") != nil)
     }
   }
@@ -359,13 +359,13 @@ import Testing
     let secret = AccountSecret.generate()
     let first = try EngineDevice(store: store, secret: secret)
     for number in 0..<20 { try first.write("Documents/\(number)", bytes(number)) }
-    try await first.sync.sync(timeout: .seconds(60))
+    try await first.sync.sync(timeout: .seconds(240))
     #expect(try first.catalog.usage() == 190)
     await first.stop()
     let again = try EngineDevice(store: store, secret: secret, after: first)
     #expect(try again.catalog.usage() == 190)
     try again.remove("Documents/10")
-    try await again.sync.sync(timeout: .seconds(60))
+    try await again.sync.sync(timeout: .seconds(240))
     #expect(try again.catalog.usage() == 180)
     await again.end()
   }

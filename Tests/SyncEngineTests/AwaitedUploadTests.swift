@@ -18,7 +18,7 @@ import Testing
     let result: Result<Void, any Error>
     do {
       await device.sync.start()
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       store.hold()
       result = .success(try await body(device, store))
     } catch {

@@ -55,7 +55,7 @@ import Testing
     let device = try setting.device()
     await device.sync.start()
     try device.write("Documents/kept", [1, 2, 3])
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     try await setting.delete()
     // A look while objects go may fail otherwise, and is repeated.
     try await waitUntil {
@@ -81,12 +81,12 @@ import Testing
     var device = try setting.device()
     let other = try setting.device()
     try device.write("Documents/kept", [1, 2, 3])
-    try await device.sync.sync(timeout: .seconds(30))
-    try await other.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
+    try await other.sync.sync(timeout: .seconds(240))
     await device.stop()
     for index in 0..<3 {
       try other.write("Documents/\(index)", [UInt8(index)])
-      try await other.sync.sync(timeout: .seconds(30))
+      try await other.sync.sync(timeout: .seconds(240))
     }
     try await setting.delete()
     device = try setting.device(after: device)
@@ -114,8 +114,8 @@ import Testing
     let device = try setting.device()
     let other = try setting.device()
     try other.write("Documents/far", Array(repeating: 7, count: 1000))
-    try await other.sync.sync(timeout: .seconds(30))
-    try await device.sync.sync(timeout: .seconds(30))
+    try await other.sync.sync(timeout: .seconds(240))
+    try await device.sync.sync(timeout: .seconds(240))
     try await setting.delete()
     await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(5)) }
     await #expect {
@@ -133,7 +133,7 @@ import Testing
     let setting = try await Setting()
     let device = try setting.device()
     try device.write("Documents/kept", [1, 2, 3])
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     var hidden: [String: [UInt8]] = [:]
     for key in try await setting.store.list(prefix: "", after: nil, limit: 1000)
     where key.hasPrefix("containers/") || key.hasPrefix("names/") {
@@ -151,7 +151,7 @@ import Testing
     let kept = try #require(try device.find("Documents/kept"))
     #expect(kept.content == .local)
     for (key, bytes) in hidden { try await setting.store.replace(key, bytes) }
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     #expect(try device.catalog.dirtyCount() == 0)
     await device.end()
   }

@@ -37,8 +37,8 @@ import Testing
     let result: Result<Void, any Error>
     do {
       try first.write("Documents/file", Self.bytes)
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       let kernel = SlowKernel()
       second.coordinator.setInvalidator(kernel)
       let number = try #require(try second.find("Documents/file")).number

@@ -54,13 +54,13 @@ import Testing
     }
     try await writer.sync.sync()
     await reader.sync.start()
-    try await reader.sync.sync(timeout: .seconds(60))
+    try await reader.sync.sync(timeout: .seconds(240))
     func here() throws -> [String] {
       try names.filter { try reader.find("Documents/\($0)")?.content == .local }
     }
     let newest = (9..<12).map { names[$0 * 5 % 12] }.sorted()
     for _ in 0..<3 {
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       #expect(try here().sorted() == newest)
     }
     #expect(counter.bytes.withLock { $0 } == UInt64(3 * Self.size))
@@ -89,13 +89,13 @@ import Testing
     }
     try await writer.sync.sync()
     await reader.sync.start()
-    try await reader.sync.sync(timeout: .seconds(60))
+    try await reader.sync.sync(timeout: .seconds(240))
     let used = try #require(try reader.find("Documents/file 1"))
     #expect(used.content == .remote)
     reader.coordinator.noteUse(used.number)
     await reader.sync.setPolicy(.greedy)
     for _ in 0..<3 {
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       let here = try names.filter { try reader.find("Documents/\($0)")?.content == .local }
       #expect(here == ["file 1", "file 7", "file 8"])
     }

@@ -57,7 +57,7 @@ import Testing
       for index in 0..<Self.count {
         try device.write("Documents/d/\(index % 2 == 0 ? "" : "e/")\(index)", [UInt8(index), 7])
       }
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       device.coordinator.setStoreConfirmer(confirmer)
       result = .success(try await body(device, try #require(try device.find("Documents/d"))))
     } catch { result = .failure(error) }
@@ -86,7 +86,7 @@ import Testing
   func stoppedEngine() async throws {
     let device = try EngineDevice(store: MemoryStore(), secret: AccountSecret.generate())
     try device.write("Documents/a", [7])
-    try await device.sync.sync(timeout: .seconds(60))
+    try await device.sync.sync(timeout: .seconds(240))
     await device.sync.stop()
     let file = try #require(try device.find("Documents/a"))
     await #expect(throws: Errno.networkDown) {

@@ -231,7 +231,7 @@ import Testing
       for name in ["a", "b"] { _ = try await second.read("\(root)/\(name)") }
       try first.write("\(root)/b", Array("first b".utf8))
       try second.write("\(root)/a", Array("second a".utf8))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await settle(second, first)
       let number = try #require(try first.find(root)).number
       let all = try versions(first, root)
@@ -258,7 +258,7 @@ import Testing
       for name in ["a", "b"] { _ = try await second.read("\(root)/\(name)") }
       try first.write("\(root)/b", Array("first b".utf8))
       try second.write("\(root)/a", Array("second a".utf8))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await settle(second, first)
       let loser = try #require(try versions(first, root).first { $0.isConflict })
       try await first.sync.resolve(

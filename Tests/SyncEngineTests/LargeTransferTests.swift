@@ -26,7 +26,7 @@ import Testing
     do {
       await first.sync.start()
       await second.sync.start()
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       store.holdsUploads.withLock { $0 = true }
       try first.write("Documents/large", noise(Self.large))
       try await eventually("the upload begins") { store.heldUploads > 0 }
@@ -58,8 +58,8 @@ import Testing
       }
       #expect(store.heldUploads > 0)
       store.letGo()
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/large").count == Self.large)
     }
   }
@@ -72,7 +72,7 @@ import Testing
       // Until the newer content is local, the older one is.
       #expect(try await second.read(path) == noise(Self.large))
       store.letGo()
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read(path) == noise(Self.large, seed: 12))
     }
   }
@@ -101,15 +101,15 @@ import Testing
     do {
       if let directory { try first.makeDirectory(directory) }
       for path in paths { try first.write(path, noise(size)) }
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       for path in paths { _ = try await second.read(path) }
       await first.sync.start()
       store.holdsDownloads.withLock { $0 = true }
       for (index, path) in paths.enumerated() {
         try first.write(path, noise(size, seed: 12 + UInt64(index)))
       }
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       // It sees all newer contents at once.
       await second.sync.start()
       result = .success(try await body(first, second, store))
@@ -131,7 +131,7 @@ import Testing
       store.letDownload(bytes: 7 << 20)
       try await expectSmallChangesPass(first, second)
       store.letGo()
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       for (index, path) in paths.enumerated() {
         #expect(try await second.read(path) == noise(3 << 20, seed: 12 + UInt64(index)))
       }
@@ -143,7 +143,7 @@ import Testing
     let paths = (0..<3).map { "Documents/p.pages/\($0)" }
     try await whileDownloading(paths, size: 9 << 20, in: "Documents/p.pages") { _, second, store in
       store.letGo()
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       for (index, path) in paths.enumerated() {
         #expect(try await second.read(path) == noise(9 << 20, seed: 12 + UInt64(index)))
       }
@@ -157,7 +157,7 @@ import Testing
         try await first.sync.sync(timeout: .milliseconds(300))
       }
       store.letGo()
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(try first.catalog.differing() == [])
     }
   }
@@ -174,7 +174,7 @@ import Testing
       }
       try await eventually("nothing is sent any more", within: 30) { store.heldUploads == 0 }
       store.letGo()
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(try first.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
     }
   }
@@ -190,7 +190,7 @@ import Testing
       try await eventually("the new content is there") {
         try second.find("Documents/large")?.size == 5_000
       }
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/large") == Array(repeating: 3, count: 5_000))
     }
   }
@@ -229,7 +229,7 @@ import Testing
     let secret = AccountSecret.generate()
     let first = try EngineDevice(store: store, secret: secret)
     await first.sync.start()
-    try await first.sync.sync(timeout: .seconds(60))
+    try await first.sync.sync(timeout: .seconds(240))
     store.packsUntilHeld.withLock { $0 = 2 }
     store.holdsUploads.withLock { $0 = true }
     try first.write("Documents/large", noise(Self.large))
@@ -242,7 +242,7 @@ import Testing
     store.letGo()
     let meter = MeteredStore(store)
     let again = try EngineDevice(store: meter, secret: secret, after: first)
-    try await again.sync.sync(timeout: .seconds(60))
+    try await again.sync.sync(timeout: .seconds(240))
     #expect(meter.traffic.bytesUploaded < UInt64(Self.large - (8 << 20)))
     await again.end()
   }

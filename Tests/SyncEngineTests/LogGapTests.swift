@@ -18,14 +18,14 @@ import Testing
       let gap = try await house.copy().keys.filter { earlier[$0] == nil }
       for number in 0..<strays {
         try first.write("Documents/stray-\(number)", [UInt8(number), 1])
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       for key in gap { try await house.store.delete(key) }
 
       let devices = [first, second]
       for device in devices {
         await #expect(throws: SyncFailure.self) {
-          try await device.sync.sync(timeout: .seconds(60))
+          try await device.sync.sync(timeout: .seconds(240))
         }
         #expect(!device.sync.condition.isNormal)
       }

@@ -17,14 +17,14 @@ import Testing
       behind.offline.set(offline: true)
       let earlier = try await house.copy()
       try holder.write(file, Array("holder's".utf8))
-      try await holder.sync.sync(timeout: .seconds(60))
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await holder.sync.sync(timeout: .seconds(240))
+      try await reader.sync.sync(timeout: .seconds(240))
       holder.offline.set(offline: true)
       try behind.write(file, Array("behind's".utf8))
       try await recover(reader, on: house, from: earlier)
 
       behind.offline.set(offline: false)
-      try await behind.sync.sync(timeout: .seconds(60))
+      try await behind.sync.sync(timeout: .seconds(240))
       holder.offline.set(offline: false)
       try await settle(holder, behind, reader)
       for device in [holder, behind, reader] {
@@ -47,10 +47,10 @@ import Testing
       for device in [other, holder] { _ = try await device.read(file) }
       let earlier = try await house.copy()
       try writer.write(file, Array("loser".utf8))
-      try await writer.sync.sync(timeout: .seconds(60))
-      try await holder.sync.sync(timeout: .seconds(60))
+      try await writer.sync.sync(timeout: .seconds(240))
+      try await holder.sync.sync(timeout: .seconds(240))
       #expect(try await holder.read(file) == Array("loser".utf8))
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       for device in [holder, reader] { device.offline.set(offline: true) }
       try other.write(file, Array("winner".utf8))
       try await settle(other, writer)
@@ -61,7 +61,7 @@ import Testing
       try await recover(reader, on: house, from: earlier)
 
       writer.offline.set(offline: false)
-      try await writer.sync.sync(timeout: .seconds(60))
+      try await writer.sync.sync(timeout: .seconds(240))
       holder.offline.set(offline: false)
       try await settle(writer, reader, holder)
       for device in [writer, reader, holder] {
@@ -84,13 +84,13 @@ import Testing
       try await settle(away, writer, reader)
       away.offline.set(offline: true)
       try writer.write(file, [2, 2])
-      try await writer.sync.sync(timeout: .seconds(60))
+      try await writer.sync.sync(timeout: .seconds(240))
       writer.offline.set(offline: true)
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       try await recover(reader, on: house, from: earlier)
       if isRemoved {
         try reader.remove(file)
-        try await reader.sync.sync(timeout: .seconds(60))
+        try await reader.sync.sync(timeout: .seconds(240))
       }
 
       away.offline.set(offline: false)
@@ -116,7 +116,7 @@ import Testing
       let earlier = try await house.copy()
       winner.offline.set(offline: true)
       try loser.write(file, Array("loser".utf8))
-      try await loser.sync.sync(timeout: .seconds(60))
+      try await loser.sync.sync(timeout: .seconds(240))
       loser.offline.set(offline: true)
       try winner.write(file, Array("winner".utf8))
       winner.offline.set(offline: false)
@@ -158,15 +158,15 @@ import Testing
       device.offline.set(offline: true)
       try device.write(file, Array("loser".utf8))
       try reader.write(file, Array("winner".utf8))
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       try reader.makeDirectory("Documents/before")
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       let earlier = try await house.copy()
       try reader.makeDirectory("Documents/later")
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
       reader.offline.set(offline: true)
       device.offline.set(offline: false)
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       #expect(try await contents(device, file).sorted() == ["loser", "winner"])
 
       // The log goes back, and all packs stay.
@@ -195,7 +195,7 @@ import Testing
     _ device: EngineDevice, on house: RestorableHousehold, from earlier: [String: [UInt8]]
   ) async throws {
     try await house.restore(earlier)
-    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(60)) }
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(240)) }
     _ = try await device.sync.recoverStore()
   }
 

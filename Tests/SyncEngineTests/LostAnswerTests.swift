@@ -62,11 +62,11 @@ struct LostAnswerTests {
       await first.stop()
       first = try EngineDevice(store: store, secret: secret, after: first)
     }
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     #expect(try await second.read("Documents/file") == Array("changed".utf8))
     try second.remove("Documents/file")
     try second.remove("Documents/other")
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     // Of the same length, and news all the same.
     try first.write("Documents/other", Array("CHANGED".utf8))
     try await settle(first, second)
@@ -86,13 +86,13 @@ struct LostAnswerTests {
   func removedWinner(isStopped: Bool) async throws {
     let (store, secret, before, second) = try await makeLostWinner(isStopped: isStopped)
     var first = before
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     #expect(try await second.read("Documents/file") == Array("mine".utf8))
     #expect(try await second.conflicts("Documents/file") == ["theirs"])
     try second.write("Documents/file", Array("something longer".utf8))
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     try second.remove("Documents/file")
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
 
     if isStopped {
       first = try EngineDevice(store: store, secret: secret, after: first)
@@ -108,7 +108,7 @@ struct LostAnswerTests {
   @Test("the winner of a conflict is no new version after its device was stopped before the answer")
   func stoppedWinner() async throws {
     let (store, secret, stopped, second) = try await makeLostWinner(isStopped: true)
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     let number = try #require(try second.find("Documents/file")).number
     let known = try second.sync.versions(of: number).map(\.id)
 
@@ -141,7 +141,7 @@ struct LostAnswerTests {
     try await settle(first, second)
     _ = try await second.read("Documents/file")
     try second.write("Documents/file", Array("theirs".utf8))
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     try first.write("Documents/file", Array("mine".utf8))
     try await loseAnswer(of: first, store)
     if isStopped { await first.stop() } else { first.offline.set(offline: true) }

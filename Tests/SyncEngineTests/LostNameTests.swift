@@ -48,7 +48,7 @@ import Testing
       let (first, _, _) = try await house.pair()
       let name = try await loseName(house)
       let stranger = try house.device()
-      try await stranger.sync.sync(timeout: .seconds(60))
+      try await stranger.sync.sync(timeout: .seconds(240))
       #expect(try stranger.find("Documents/old") == nil)
 
       await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
@@ -58,7 +58,7 @@ import Testing
       let before = try await house.copy()
       try first.write("Documents/new", [2])
       await #expect(throws: SyncFailure.self) {
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       #expect(try await house.copy() == before)
       let report = try? await first.sync.verify(VerifyOptions())
@@ -66,7 +66,7 @@ import Testing
 
       // The user takes away what the other device made.
       try await house.store.delete(name)
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(first.sync.condition.isNormal)
       #expect(try first.isUploaded("Documents/new"))
       let third = try house.device()
@@ -86,7 +86,7 @@ import Testing
         store: house.store, secret: house.secret, createIfMissing: false)
       let name = try await loseName(house)
       let stranger = try house.device()
-      try await stranger.sync.sync(timeout: .seconds(60))
+      try await stranger.sync.sync(timeout: .seconds(240))
       await #expect(throws: SyncFailure.self) { try await first.sync.compareHeads() }
       await first.stop()
 
@@ -98,10 +98,10 @@ import Testing
       await #expect(throws: Errno.resourceBusy) { try await next.evict("Documents/old") }
       try next.write("Documents/new", [2])
       await #expect(throws: SyncFailure.self) {
-        try await next.sync.sync(timeout: .seconds(60))
+        try await next.sync.sync(timeout: .seconds(240))
       }
       try await house.store.delete(name)
-      try await next.sync.sync(timeout: .seconds(60))
+      try await next.sync.sync(timeout: .seconds(240))
       #expect(next.sync.condition.isNormal)
       #expect(try next.isUploaded("Documents/new"))
       await next.end()
@@ -139,7 +139,7 @@ import Testing
         try await house.store.list(prefix: "names/", after: nil, limit: 10).first)
       let bytes = try await house.store.get(name)
       try await house.store.replace(name, bytes.dropLast() + [bytes[bytes.count - 1] ^ 1])
-      await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(60)) }
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(240)) }
       _ = try await first.sync.recoverStore()
       try await settle(first, second)
       #expect(first.sync.condition.isNormal)
@@ -153,7 +153,7 @@ import Testing
       let position = try second.catalog.position().sequence
       for number in 0..<3 {
         try first.write("Documents/\(number)", [UInt8(number)])
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       _ = try await loseName(house)
       let next = String(position + 1)

@@ -20,11 +20,11 @@ import Testing
       _ = try await second.read(Self.path)
       let before = try await house.packs()
       try second.write(Self.path, Array("newer".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try await second.evict(Self.path)
       for key in try await house.packs().subtracting(before) { try await house.store.delete(key) }
       await #expect(throws: SyncFailure.self) {
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       #expect(try await text(first) == "base")
       try await body(house, first, second)
@@ -73,7 +73,7 @@ import Testing
       for _ in 0..<3 {
         let report = try await first.sync.verify(VerifyOptions())
         #expect(report.missing.count == 1)
-        try await second.sync.sync(timeout: .seconds(60))
+        try await second.sync.sync(timeout: .seconds(240))
         for device in [first, second] {
           let version = try #require(try conflicts(device).first)
           #expect(try conflicts(device).count == 1)
@@ -88,7 +88,7 @@ import Testing
       // Nothing is put again and again.
       let objects = try await house.logAndPacks()
       await #expect(throws: SyncFailure.self) {
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       #expect(try await house.logAndPacks() == objects)
     }

@@ -23,7 +23,7 @@ import Testing
   ) async throws -> Set<String> {
     let before = try await house.packs()
     try device.write(Self.path, Array(text.utf8))
-    try await device.sync.sync(timeout: .seconds(60))
+    try await device.sync.sync(timeout: .seconds(240))
     let packs = try await house.packs().subtracting(before)
     try #require(!packs.isEmpty)
     return packs
@@ -62,7 +62,7 @@ import Testing
       }
       #expect(try await text(first) == "loser")
 
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await settle(first, second)
       let third = try house.device()
       try await settle(first, second, third)
@@ -89,7 +89,7 @@ import Testing
       let place = try #require(try first.coordinator.claimed(file.number))
       _ = claims.present(place.path, by: party)
 
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(presenter.questions.withLock(\.self) > 0)
       claims.leave(party)
       for device in [first, second] {
@@ -113,7 +113,7 @@ import Testing
       for key in lost { try await house.store.delete(key) }
 
       await #expect(throws: SyncFailure.self) {
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       #expect(try first.find(Self.path)?.content == .local)
       #expect(try await text(first) == kept)
@@ -143,14 +143,14 @@ import Testing
       _ = try await upload("loser", from: first, of: house)
       let before = try await house.packs()
       try second.write(files[0], Array("second".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       let lost = try await house.packs().subtracting(before)
       _ = try await upload("winner", from: second, of: house)
       // The package of the first device is the later one.
       try first.write(files[1], Array("first".utf8))
       for key in lost { try await house.store.delete(key) }
 
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       // The second device still has the lost content, and uploads it again.
       try await settle(second, first)
       #expect(try await second.sync.verify(VerifyOptions()).isWell)
@@ -182,11 +182,11 @@ import Testing
       try first.write("Documents/x", Array("winner".utf8))
       try await settle(first, second)
       try first.write("\(package)/a", Array("mine".utf8))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       first.offline.set(offline: true)
       try second.write("\(package)/b", Array("winner".utf8))
       let before = try await house.packs()
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       let headers = try await house.packs().subtracting(before)
       #expect(headers.count == 1)
       for key in headers { try await house.store.delete(key) }
@@ -231,9 +231,9 @@ import Testing
       #expect(!report.isWell)
 
       try first.write("\(Self.package)/a", Array("first".utf8))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try second.write("\(Self.package)/b", Array("second".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
 
       try await settle(first, second)
       _ = try await first.sync.verify(VerifyOptions())
@@ -258,7 +258,7 @@ import Testing
       let before = try await house.packs()
       // The other package is the later one.
       for name in ["c", "d"] { try second.write("\(Self.package)/\(name)", Array("rare".utf8)) }
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       for key in try await house.packs().subtracting(before) { try await house.store.delete(key) }
       first.offline.set(offline: false)
       try await settle(first, second)
@@ -288,10 +288,10 @@ import Testing
       try first.write("\(Self.package)/c", Array("edit".utf8))
       // The other package is the later one.
       try second.write("\(Self.package)/b", Array("second".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       for key in lost { try await house.store.delete(key) }
       first.offline.set(offline: false)
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await settle(first, second)
       for device in [first, second] {
         for (name, text) in [("b", "base"), ("c", "edit")] {
@@ -327,10 +327,10 @@ import Testing
       #expect(try await first.sync.recoverStore().missing.count == 1)
       // The later edit wins.
       try first.write("\(Self.package)/b", Array("first".utf8))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
 
       second.offline.set(offline: false)
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try await settle(first, second)
       for device in [first, second] {
         let bytes = try await device.read("\(Self.package)/b")
@@ -355,7 +355,7 @@ import Testing
       _ = try await upload("winner", from: second, of: house)
       for key in lost { try await house.store.delete(key) }
 
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       let third = try house.device()
       try await settle(third, second)
       for device in [first, second, third] {

@@ -195,8 +195,8 @@ import Testing
       }
       // A file that never leaves the other device keeps its directory there, and there alone.
       try second.write("Documents/e7/mine.nosync", [1])
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try first.catalog.position().sequence >= before + 35 / 5)
       for device in [first, second] {
         #expect(try device.find("Documents/c/n1") == nil)
@@ -225,7 +225,7 @@ import Testing
       }
     }
     await #expect {
-      try await device.sync.sync(timeout: .seconds(30))
+      try await device.sync.sync(timeout: .seconds(240))
     } throws: { error in
       if case SyncFailure.held = error { true } else { false }
     }
@@ -248,7 +248,7 @@ import Testing
   func restoringEndsTheBatches() async throws {
     let (store, device) = try await self.deviceWithSixtyFiles()
     for number in 0..<40 { try device.remove("Documents/a/\(number)") }
-    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(30)) }
+    await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(240)) }
     try await device.sync.confirmDeletions()
     let isFirst = Lock(true)
     store.segmentPut.withLock {
@@ -262,7 +262,7 @@ import Testing
         try? await device.sync.restoreDeletions()
       }
     }
-    try await device.sync.sync(timeout: .seconds(60))
+    try await device.sync.sync(timeout: .seconds(240))
     // The batch that was on its way is gone.
     #expect(try device.catalog.loggedLeafCount() == 55)
     let names = (0..<60).map { "Documents/a/\($0)" }
@@ -288,7 +288,7 @@ import Testing
     store.isSilent.withLock { $0 = true }
     await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(5)) }
     store.isSilent.withLock { $0 = false }
-    try await device.sync.sync(timeout: .seconds(60))
+    try await device.sync.sync(timeout: .seconds(240))
     #expect(try device.catalog.loggedLeafCount() == 7)
     await device.end()
   }

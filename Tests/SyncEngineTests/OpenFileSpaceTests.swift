@@ -22,7 +22,7 @@ import Testing
     let result: Result<Void, any Error>
     do {
       await device.sync.start()
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       result = .success(try await body(device))
     } catch {
       result = .failure(error)
@@ -59,7 +59,7 @@ import Testing
       disk.setFree(4 << 30)
       // The pause is over.
       device.sync.uploads.state.withLock { $0.withoutRoom = [:] }
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       #expect(disk.looks > looks)
       #expect(await device.sync.status().openFiles == [])
       #expect(device.sync.transfer(of: file.number).uploadingError == nil)
@@ -78,7 +78,7 @@ import Testing
       }
       file.close()
       #expect(await device.sync.status().openFiles == [])
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       #expect(try device.find("Documents/log")?.version != nil)
     }
   }

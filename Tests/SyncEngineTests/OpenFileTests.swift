@@ -26,7 +26,7 @@ import Testing
     do {
       await first.sync.start()
       await second.sync.start()
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       result = .success(try await body(first, second))
     } catch {
       result = .failure(error)
@@ -51,8 +51,8 @@ import Testing
       #expect(try second.catalog.shownContent(of: inode.number)?.manifest == nil)
       try file.append(1_000)
       file.close()
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/log").count == 2_000)
     }
   }
@@ -72,11 +72,11 @@ import Testing
       try file.append(2_000_000)
       try await eventually("what was written since is there") { try await isThere(2_001_000) }
       // All that was written is in the backend.
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       let version = try #require(try second.find("Documents/log")).version
       file.close()
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try first.catalog.differing() == [])
       #expect(try first.find("Documents/log")?.version != nil)
       #expect(try second.find("Documents/log")?.version == version || version == nil)
@@ -97,11 +97,11 @@ import Testing
       await #expect(throws: SyncFailure.self) {
         try await first.sync.sync(timeout: .milliseconds(700))
       }
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try second.find("Documents/database-wal") == nil)
       first.coordinator.setLockReader { FileLocks() }
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/database-wal") == file.bytes)
       file.close()
     }
@@ -123,7 +123,7 @@ import Testing
       await #expect(throws: SyncFailure.self) {
         try await first.sync.sync(timeout: .milliseconds(700))
       }
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       if let inode = try second.find("Documents/log") {
         #expect(try second.catalog.shownContent(of: inode.number)?.manifest == nil)
       }
@@ -136,8 +136,8 @@ import Testing
       claims.leave(program.party)
       try await eventually("it may go") { quiet.allows(try first.catalog.inode(file.number)) }
       claims.leave(engine.party)
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/log") == file.bytes)
       file.close()
     }
@@ -148,14 +148,14 @@ import Testing
     try await withDevices(quiet: .milliseconds(200)) { first, second in
       let file = try HeldFile("Documents/log", first)
       try file.append(1_000)
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       _ = try await second.read("Documents/log")
       try second.write("Documents/log", Array(repeating: 7, count: 50))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       file.close()
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await first.read("Documents/log") == Array(repeating: 7, count: 50))
       #expect(await first.sync.status().conflicts == 0)
     }

@@ -25,7 +25,7 @@ import Testing
     let result: Result<Void, any Error>
     do {
       await device.sync.start()
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
       store.hold()
       let file = try HeldFile("Documents/log", device)
       // More than the packs that are on their way and in memory: the copy is still being read.

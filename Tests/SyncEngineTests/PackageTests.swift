@@ -52,7 +52,7 @@ import Testing
       await #expect(throws: SyncFailure.self) {
         try await first.sync.sync(timeout: .milliseconds(500))
       }
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try second.find(Self.root) == nil)
       #expect(try second.find("Documents/beside") != nil)
       first.coordinator.closed(open, forWriting: true)
@@ -65,7 +65,7 @@ import Testing
       await #expect(throws: SyncFailure.self) {
         try await first.sync.sync(timeout: .milliseconds(500))
       }
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await texts(second) == ["one", "one", "one", "one"])
       first.coordinator.closed(open, forWriting: true)
       try await settle(first, second)
@@ -80,21 +80,21 @@ import Testing
       store: store, secret: secret, settings: SyncSettings(packageQuiet: .seconds(8)))
     let second = try EngineDevice(store: store, secret: secret)
     await first.sync.start()
-    try await second.sync.sync(timeout: .seconds(60))
+    try await second.sync.sync(timeout: .seconds(240))
     try first.makeDirectory(Self.root)
     try first.makeDirectory(Self.root + "/media")
     for name in Self.names {
       try fill(first, [name], "one")
       // Longer than other changes wait.
       try await Task.sleep(for: .milliseconds(1200))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       // Not even its name.
       #expect(try second.find(Self.root) == nil)
     }
     let end = ContinuousClock.now + .seconds(60)
     while try second.find(Self.root) == nil, ContinuousClock.now < end {
       try await Task.sleep(for: .milliseconds(100))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
     }
     #expect(try await texts(second) == ["one", "one", "one", "one"])
     await first.end()
@@ -109,7 +109,7 @@ import Testing
       let open = try #require(try second.find(Self.root + "/b")).number
       second.coordinator.opened(open, forWriting: true)
       try fill(first, ["a", "media/c"], "two")
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       await #expect(throws: SyncFailure.self) {
         try await second.sync.sync(timeout: .milliseconds(500))
       }
@@ -129,7 +129,7 @@ import Testing
       try fill(first, ["b"], "first")
       try first.write(Self.root + "/new", Array("first new".utf8))
       // The later one is first's; whoever is first in the log.
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try await settle(first, second)
       for device in [first, second] {
         #expect(try await texts(device) == ["one", "first", "one", "one"])
@@ -161,7 +161,7 @@ import Testing
       try first.remove(Self.root + "/media/d")
       try fill(second, ["a"], "second")
       // `second` finds its own to be later, and takes back what is in the log.
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await settle(second, first)
       for device in [first, second] {
         #expect(try await texts(device) == ["second", "one", "one", "one"])
@@ -188,7 +188,7 @@ import Testing
       let (later, earlier) = firstIsLater ? (first, second) : (second, first)
       try fill(earlier, ["a"], "earlier")
       try fill(later, ["a"], "later")
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       try await settle(first, second)
       for device in [first, second] {
         #expect(try await texts(device) == ["later", "one", "one", "one"])
@@ -208,7 +208,7 @@ import Testing
       _ = try await texts(second)
       try fill(first, ["b"], "first")
       try fill(second, ["a"], "second")
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await settle(second, first)
       let loser = try #require(try versions(first).first { $0.isConflict })
       let inode = try #require(try first.find(Self.root))
@@ -234,7 +234,7 @@ import Testing
       try first.rename("Documents/folder/p.pages", "Documents/p.pages")
       try first.rename("Documents/folder", "Documents/p.pages/folder")
       try first.write("Documents/p.pages/b", [2])
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       // Later, and without having seen that.
       try second.write("Documents/folder/p.pages/a", [3])
       try await settle(second, first)
@@ -264,7 +264,7 @@ import Testing
     try first.write("\(root)/a", Array("first".utf8))
     try first.rename("\(root)/a", "\(root)/x")
     store.refuses.withLock { $0 = true }
-    try? await first.sync.sync(timeout: .seconds(60))
+    try? await first.sync.sync(timeout: .seconds(240))
     #expect(!store.refuses.withLock { $0 })
     try await settle(first, second)
     for device in [first, second] {
@@ -349,7 +349,7 @@ import Testing
       let open = try #require(try first.find(Self.root + "/b")).number
       first.coordinator.opened(open, forWriting: true)
       try? await first.sync.sync(timeout: .milliseconds(500))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await texts(second) == ["one", "one", "one", "one"])
       first.coordinator.closed(open, forWriting: true)
       try await settle(first, second)

@@ -25,16 +25,16 @@ import Testing
         reader.offline.set(offline: true)
       }
       try holder.write(file, [2, 2])
-      try await holder.sync.sync(timeout: .seconds(60))
+      try await holder.sync.sync(timeout: .seconds(240))
       try await settle(holder, mover)
-      if knowsEdit { try await reader.sync.sync(timeout: .seconds(60)) }
+      if knowsEdit { try await reader.sync.sync(timeout: .seconds(240)) }
       reader.offline.set(offline: true)
 
       // The holder reads the rename and does not apply it while a file of the package is open.
       let number = try #require(try holder.find(other)).number
       holder.coordinator.opened(number, forWriting: true)
       try mover.rename(file, "Documents/p.pages/b")
-      try await mover.sync.sync(timeout: .seconds(60))
+      try await mover.sync.sync(timeout: .seconds(240))
       let position = try mover.catalog.position()
       try await eventually("the holder has read the rename") {
         try? await holder.sync.sync(timeout: .milliseconds(500))
@@ -47,11 +47,11 @@ import Testing
       try await house.restore(earlier)
       reader.offline.set(offline: false)
       await #expect(throws: SyncFailure.self) {
-        try await reader.sync.sync(timeout: .seconds(60))
+        try await reader.sync.sync(timeout: .seconds(240))
       }
       _ = try await reader.sync.recoverStore()
       try reader.remove(file)
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
 
       holder.coordinator.closed(number, forWriting: true)
       holder.offline.set(offline: false)

@@ -24,19 +24,19 @@ import Testing
       try first.write("Documents/f", [1, 2, 3])
       try await eventually("the log has the name") {
         try? await first.sync.sync(timeout: .seconds(5))
-        try await second.sync.sync(timeout: .seconds(60))
+        try await second.sync.sync(timeout: .seconds(240))
         return try second.catalog.pendingContents().count == 1
       }
       let copy = try await house.copy()
       try second.write("Documents/g", [4])
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
 
       try await house.restore(copy)
       store.refuse()
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try await first.evict("Documents/f")
       await #expect(throws: SyncFailure.self) {
-        try await second.sync.sync(timeout: .seconds(60))
+        try await second.sync.sync(timeout: .seconds(240))
       }
       _ = try await second.sync.recoverStore()
       try await settle(first, second)
@@ -192,7 +192,7 @@ import Testing
     try await withUnlistedContent(rename) { _, other, reader, store in
       // The reader applies the rename, and its segment with the content is refused.
       store.refuses.withLock { $0 = true }
-      try? await reader.sync.sync(timeout: .seconds(60))
+      try? await reader.sync.sync(timeout: .seconds(240))
       #expect(!store.refuses.withLock { $0 })
       try await settle(reader, other)
       for device in [reader, other] {
@@ -206,11 +206,11 @@ import Testing
     let rename = { (device: EngineDevice) in try device.rename("Documents/a", "Documents/b") }
     try await withUnlistedContent(rename) { writer, other, reader, store in
       store.refuses.withLock { $0 = true }
-      try? await reader.sync.sync(timeout: .seconds(60))
+      try? await reader.sync.sync(timeout: .seconds(240))
       #expect(!store.refuses.withLock { $0 })
       let keys = try await store.store.list(prefix: "containers/", after: nil, limit: .max)
       for key in keys where StoreKey.isPack(key) { try await store.store.delete(key) }
-      try await reader.sync.sync(timeout: .seconds(60))
+      try await reader.sync.sync(timeout: .seconds(240))
 
       // The device that has the content locally supplies it.
       writer.offline.set(offline: false)
@@ -387,7 +387,7 @@ import Testing
       async let two = try? await second.sync.recoverStore()
       _ = await (one, two)
       for _ in 0..<3 {
-        for device in [first, second] { try? await device.sync.sync(timeout: .seconds(30)) }
+        for device in [first, second] { try? await device.sync.sync(timeout: .seconds(240)) }
       }
       try await settle(first, second)
       let third = try house.device()

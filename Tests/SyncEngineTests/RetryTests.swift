@@ -13,7 +13,7 @@ import Testing
     let store = RefusingStore()
     let device = try EngineDevice(store: store, secret: .generate())
     await device.sync.start()
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     store.isRefusing.withLock { $0 = true }
     let before = store.calls
     try device.write("Documents/file", [1, 2, 3])
@@ -23,7 +23,7 @@ import Testing
     let errors = await device.sync.status().errors
     #expect(errors.contains { $0.contains("does not keep") }, "\(errors)")
     store.isRefusing.withLock { $0 = false }
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     #expect(await device.sync.status().errors == [])
     await device.end()
   }
@@ -33,7 +33,7 @@ import Testing
     let store = RefusingStore()
     let device = try EngineDevice(store: store, secret: .generate())
     await device.sync.start()
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     store.isRefusing.withLock { $0 = true }
     try device.write("Documents/file", [1, 2, 3])
     try await waitForError(of: device)
@@ -63,7 +63,7 @@ import Testing
     #expect(store.calls - before < 200)
     try writer?.write([4], at: 0)
     writer = nil
-    try await device.sync.sync(timeout: .seconds(30))
+    try await device.sync.sync(timeout: .seconds(240))
     #expect(try device.catalog.differing() == [])
     await device.end()
   }

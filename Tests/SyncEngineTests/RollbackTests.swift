@@ -138,7 +138,7 @@ extension EngineDevice {
       first.offline.set(offline: true)
       await second.sync.start()
       try second.makeDirectory("Documents/mine")
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       second.offline.set(offline: true)
       let head = try second.catalog.position().sequence
       try await house.restore(earlier)

@@ -14,10 +14,10 @@ import Testing
       for name in ["a", "b"] { try first.write("\(package)/\(name)", Array("base".utf8)) }
       try await settle(first, second)
       try second.write("\(package)/a", Array("second's a".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       let before = try await house.packs()
       try second.write("\(package)/c", Array("second's c".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       let lost = try await house.packs().subtracting(before)
       // The package of the first device is the later one.
       try first.write("\(package)/b", Array("first's b".utf8))
@@ -32,7 +32,7 @@ import Testing
       let devices = [first, second]
       for device in devices {
         await #expect(throws: SyncFailure.self) {
-          try await device.sync.sync(timeout: .seconds(60))
+          try await device.sync.sync(timeout: .seconds(240))
         }
       }
       _ = try await devices[recoverer].sync.recoverStore()

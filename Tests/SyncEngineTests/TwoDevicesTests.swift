@@ -107,17 +107,17 @@ import Testing
       try await settle(first, second)
       try second.makeDirectory("Documents/d/cache.nosync")
       try second.write("Documents/d/cache.nosync/x", Array("mine".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(try first.find("Documents/d/cache.nosync") == nil)
       try first.remove("Documents/d", directory: true)
-      try await first.sync.sync(timeout: .seconds(60))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try await second.read("Documents/d/cache.nosync/x") == Array("mine".utf8))
       #expect(try first.find("Documents/d") == nil)
       try second.write("Documents/d/new.txt", Array("n".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
-      try await first.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
+      try await first.sync.sync(timeout: .seconds(240))
       #expect(try await first.read("Documents/d/new.txt") == Array("n".utf8))
     }
   }
@@ -130,20 +130,20 @@ import Testing
       try await settle(first, second)
       try second.makeDirectory("Documents/d/sub/cache.nosync")
       try second.write("Documents/d/sub/cache.nosync/x", Array("mine".utf8))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       // Removed and made anew: known to the other one after another, or at once.
       for name in ["one", "two"] {
         if name == "two" { try first.remove("Documents/d/one") }
         if name == "two" { try first.remove("Documents/d/sub/file") }
         try first.remove("Documents/d/sub", directory: true)
         try first.remove("Documents/d", directory: true)
-        try await first.sync.sync(timeout: .seconds(60))
-        if name == "one" { try await second.sync.sync(timeout: .seconds(60)) }
+        try await first.sync.sync(timeout: .seconds(240))
+        if name == "one" { try await second.sync.sync(timeout: .seconds(240)) }
         try first.makeDirectory("Documents/d")
         try first.write("Documents/d/\(name)", Array(name.utf8))
         try first.makeDirectory("Documents/d/sub")
         try first.write("Documents/d/sub/file", Array("file".utf8))
-        for device in [first, second, first] { try await device.sync.sync(timeout: .seconds(60)) }
+        for device in [first, second, first] { try await device.sync.sync(timeout: .seconds(240)) }
         #expect(try await second.read("Documents/d/\(name)") == Array(name.utf8))
         #expect(try await second.read("Documents/d/sub/file") == Array("file".utf8))
         #expect(try await second.read("Documents/d/sub/cache.nosync/x") == Array("mine".utf8))
@@ -218,7 +218,7 @@ import Testing
       try first.write("Documents/f", Array("half".utf8))
       first.coordinator.opened(inode.number, forWriting: true)
       try? await first.sync.sync(timeout: .milliseconds(200))
-      try await second.sync.sync(timeout: .seconds(60))
+      try await second.sync.sync(timeout: .seconds(240))
       #expect(try second.find("Documents/f")?.content == .local)
       #expect(try await second.read("Documents/f") == Array("old".utf8))
       first.coordinator.closed(inode.number, forWriting: true)
@@ -230,7 +230,7 @@ import Testing
   @Test func evictingAnEmptyFileTakesNothingThatIsWrittenNext() async throws {
     try await withDevices { first, _ in
       try first.write("Documents/f", [])
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       let inode = try #require(try first.find("Documents/f"))
       try await first.coordinator.evictAfterLook(inode.number)
       try first.write("Documents/f", Array("data".utf8))

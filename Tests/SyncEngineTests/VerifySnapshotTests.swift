@@ -23,7 +23,7 @@ import Testing
   private func makeSnapshot(with device: EngineDevice, of house: RestorableHousehold) async throws {
     for number in 0..<4 {
       try device.write("Documents/\(number)", [UInt8(number), 7])
-      try await device.sync.sync(timeout: .seconds(60))
+      try await device.sync.sync(timeout: .seconds(240))
     }
     try await device.sync.compact()
     #expect(try await house.snapshotObjects().count == 2)
@@ -93,7 +93,7 @@ import Testing
       // More than an ordinary look lists.
       for number in 0..<StoreHealth.look + 4 {
         try device.write("Documents/0", [UInt8(number)])
-        try await device.sync.sync(timeout: .seconds(60))
+        try await device.sync.sync(timeout: .seconds(240))
       }
       let log = try await house.store.list(prefix: "containers/", after: nil, limit: .max)
         .filter { $0.contains("/log/") }

@@ -145,7 +145,7 @@ import Testing
       for pack in try await setting.packs() { try await setting.store.delete(pack) }
       #expect(try await setting.second.sync.verify(VerifyOptions()).missing.count == Self.contents)
       try setting.second.write("Documents/copy", Self.content(3))
-      try await setting.second.sync.sync(timeout: .seconds(30))
+      try await setting.second.sync.sync(timeout: .seconds(240))
       let report = try await setting.second.sync.verify(VerifyOptions())
       #expect(paths(report.missing) == Self.allPaths.filter { $0 != "Documents/3" })
       #expect(try await setting.second.read("Documents/3") == Self.content(3))
@@ -167,7 +167,7 @@ import Testing
       await #expect(throws: Errno.resourceBusy) {
         try await setting.first.coordinator.evictAfterLook(inode.number)
       }
-      try await setting.first.sync.sync(timeout: .seconds(30))
+      try await setting.first.sync.sync(timeout: .seconds(240))
       try await setting.first.coordinator.evictAfterLook(inode.number)
       #expect(try await setting.first.read("Documents/1") == Self.content(1))
     }
@@ -189,7 +189,7 @@ import Testing
         try await setting.first.coordinator.evictAfterLook(inode.number)
       }
       // The look for that eviction marked the files.
-      try await setting.first.sync.sync(timeout: .seconds(60))
+      try await setting.first.sync.sync(timeout: .seconds(240))
       #expect(try setting.first.coordinator.status(of: inode.number).isUploaded)
       try await setting.first.coordinator.evictAfterLook(inode.number)
       #expect(try await setting.first.read("Documents/1") == Self.content(1))
@@ -233,9 +233,9 @@ import Testing
       // A pack and a segment each.
       for index in 0..<60 {
         try setting.first.write("Documents/more \(index)", Self.content(1000 + index))
-        try await setting.first.sync.sync(timeout: .seconds(60))
+        try await setting.first.sync.sync(timeout: .seconds(240))
       }
-      try await setting.second.sync.sync(timeout: .seconds(60))
+      try await setting.second.sync.sync(timeout: .seconds(240))
       let half = VerifyOptions(readsData: true, sample: 50)
       let report = try await setting.second.sync.verify(half)
       #expect(report.isWell)

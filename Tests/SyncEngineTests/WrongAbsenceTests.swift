@@ -21,13 +21,13 @@ import Testing
       try await settle(first, second)
       // Both have something for the other one.
       try first.write("Documents/2", [2])
-      try await first.sync.sync(timeout: .seconds(60))
+      try await first.sync.sync(timeout: .seconds(240))
       try second.write("Documents/3", [3])
       let before = try await house.copy()
 
       store.answerWrongly(kind, "/log/", after: requests)
       // The sync with the wrong answer may fail.
-      for _ in 0..<4 { try? await second.sync.sync(timeout: .seconds(60)) }
+      for _ in 0..<4 { try? await second.sync.sync(timeout: .seconds(240)) }
       #expect(store.hasAnsweredWrongly)
       let after = try await house.copy()
       #expect(before.allSatisfy { after[$0.key] == $0.value })
@@ -69,7 +69,7 @@ import Testing
       try first.write("Documents/lost", [2])
       try await settle(first, second)
       try await house.restore(earlier)
-      await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(60)) }
+      await #expect(throws: SyncFailure.self) { try await first.sync.sync(timeout: .seconds(240)) }
       _ = try await first.sync.recoverStore()
       try await settle(first, second)
       let before = house.requests(of: second)
@@ -142,14 +142,14 @@ import Testing
       let first = try house.device(settings: SyncSettings(compaction: .eager))
       for number in 0..<4 {
         try first.write("Documents/\(number)", [UInt8(number)])
-        try await first.sync.sync(timeout: .seconds(60))
+        try await first.sync.sync(timeout: .seconds(240))
       }
       try await first.sync.compact()
       let before = try await house.copy()
       let store = OneWrongAnswer(house.store)
       let second = try house.device(through: store)
       store.answerWrongly(kind, "/snapshots/", after: requests)
-      for _ in 0..<2 { try? await second.sync.sync(timeout: .seconds(60)) }
+      for _ in 0..<2 { try? await second.sync.sync(timeout: .seconds(240)) }
       #expect(store.hasAnsweredWrongly)
       try await settle(first, second)
       #expect(second.sync.condition.isNormal)
