@@ -18,7 +18,8 @@ extension EndToEnd {
         rm "$B/$mark"; synced b a; until_true 20 grep -q " DELETE .*/$mark" "$ROOT/raw"
         seen=$(lines | wc -l)
       }
-      # together COMMAND...: changes on b come to a at once. Else a new file's name may come before its content.
+      # together COMMAND...: changes on b come to a at once. Else a new file's name may come before
+      # its content.
       together() { on a offline on; "$@"; synced b; on a offline off; synced a; }
       lines() { grep -v -e ' ACCESS' -e 'OPEN,ISDIR' -e 'CLOSE_NOWRITE,CLOSE,ISDIR' "$ROOT/raw" || true; }
       told() { lines | tail -n +$((seen + 1)) | sed "s/^[^ ]* //; s|$A/||; s|$A||"; }

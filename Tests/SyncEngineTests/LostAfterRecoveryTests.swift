@@ -2,7 +2,7 @@ import Backend
 import SyncEngine
 import Testing
 
-/// Contents of which a recovered log has the name only, or nothing. The device that has them was away.
+/// Contents of which a recovered log has the name only, or nothing. Their device was away.
 @Suite(.serialized) struct LostAfterRecoveryTests {
   @Test("an edit in a package that wins has no parent that it was not made of")
   func winnerInAPackage() async throws {
@@ -199,8 +199,7 @@ import Testing
     _ = try await device.sync.recoverStore()
   }
 
-  /// What there is of a file or package, as text: the content, if it is a file, and the conflict
-  /// versions.
+  /// A file or package as text: the content, if it is a file, and the conflict versions.
   private func contents(_ device: EngineDevice, _ path: String) async throws -> [String] {
     guard let inode = try device.find(path) else { return [] }
     var result: [String] = []

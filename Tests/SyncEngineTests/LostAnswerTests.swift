@@ -128,8 +128,8 @@ struct LostAnswerTests {
     }
   }
 
-  /// The edit of the first device has won a conflict, and that device has not heard that the log has
-  /// it. It is stopped, or else offline.
+  /// The edit of the first device has won a conflict, and that device has not heard that the log
+  /// has it. It is stopped, or else offline.
   private func makeLostWinner(
     isStopped: Bool
   ) async throws -> (LosingStore, AccountSecret, EngineDevice, EngineDevice) {

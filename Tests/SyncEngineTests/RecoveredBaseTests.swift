@@ -3,7 +3,7 @@ import Coordination
 import SyncEngine
 import Testing
 
-/// What a device takes for the common state after a recovery that knew less than it.
+/// The base of a device after a recovery that knew less than the device.
 @Suite(.serialized) struct RecoveredBaseTests {
   @Test(
     "a removal in a recovered log spares local bytes that this log does not have",

@@ -1,7 +1,7 @@
 import SyncEngine
 import Testing
 
-/// What a recovery keeps of a package's conflict version if the store lost a part of it.
+/// A recovery keeps the rest of a package's conflict version if the store lost a part of it.
 @Suite(.serialized) struct SalvagedVersionTests {
   @Test(
     "a recovery keeps the rest of a package's version of which the store lost a part",

@@ -11,8 +11,8 @@ extension Engine {
   /// To be called before the rows of the remote tree are replaced. `packs`: those that the store
   /// has.
   ///
-  /// What a later log lacks was resolved, but for a damaged version of a package that is `disputed`:
-  /// nobody could publish that.
+  /// A version that a later log lacks was resolved. Only a damaged version of a `disputed` package
+  /// was left out of that log.
   ///
   /// Returns the packages of which a version is lost, or a part of one. The recovered log may have
   /// the items that it was made of.

@@ -183,10 +183,10 @@ extension Engine {
     }
   }
 
-  /// The record that this device has applied, if the log has its content by name only, be it as a
-  /// conflict version, or does not have it and has the current one by name only. The local bytes are
-  /// news then. Another device may supply an older content and remove it, or remove the one that
-  /// nobody can read; that removal does not concern the local bytes.
+  /// The record that this device has applied, if the log has its content by name only, also as a
+  /// conflict version, or if the log lacks it and has the current one by name only. The local bytes
+  /// are news then. Another device may supply an older content and remove it, or remove the one
+  /// that nobody can read; that removal does not concern the local bytes.
   private func withoutLostContent(_ applied: [UInt8]?, _ new: [UInt8]?) throws -> [UInt8]? {
     guard let new = try decode(new), var record = try decode(applied),
       let content = record.content, content.manifest != nil,

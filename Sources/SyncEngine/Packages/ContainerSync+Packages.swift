@@ -65,8 +65,9 @@ extension ContainerSync {
     FaultPoint.reach("sync.archived")
   }
 
-  /// Sends the headers of packages' versions again that the store lost, if a package is here as that
-  /// version. It is about to give way, and nobody else could make them. False: nothing was sent.
+  /// If the store lost the headers of a package's version, and the package is here as that version,
+  /// sends them again. The package is about to give way, and nobody else could make them. False:
+  /// nothing was sent.
   func renewArchives(
     of plan: Plan, _ remote: RemoteContainer
   ) async throws(CycleFailure) -> Bool {
