@@ -53,13 +53,8 @@ extension ContainerSync {
     let uploader = remote.makeUploader()
     for (root, tree) in plan.archives.sorted(by: { $0.key < $1.key }) {
       guard let index = plan.upserts.firstIndex(where: { $0.id == root }) else { continue }
-      let manifest = try await sendArchive(of: tree, by: uploader)
       // After a recovery the record may have this version already.
-      plan.upserts[index].supply([
-        ContentVersion(
-          id: tree.id, parent: nil, device: tree.device, modified: tree.modified,
-          size: manifest.size, manifest: manifest)
-      ])
+      plan.upserts[index].supply([try await sendArchive(of: tree, by: uploader)])
     }
     unannounced += try await remotely { () throws(RemoteError) in try await uploader.finish() }
     FaultPoint.reach("sync.archived")
@@ -101,9 +96,10 @@ extension ContainerSync {
     return tree
   }
 
+  /// Sends the headers around the files' own chunks. Gives the version that the package is then.
   private func sendArchive(
     of tree: PackageTree, by uploader: ContentUploader
-  ) async throws(CycleFailure) -> Manifest {
+  ) async throws(CycleFailure) -> ContentVersion {
     let catalog = coordinator.catalog
     let known = unannounced
     var chunks: [ChunkReference] = []
@@ -118,7 +114,10 @@ extension ContainerSync {
         }
       }
     }
-    return Manifest(chunks: chunks)
+    let manifest = Manifest(chunks: chunks)
+    return ContentVersion(
+      id: tree.id, parent: nil, device: tree.device, modified: tree.modified, size: manifest.size,
+      manifest: manifest)
   }
 
   /// A package's version without the files of which a part is nowhere any more, and the chunks that
@@ -143,12 +142,9 @@ extension ContainerSync {
     guard rest.contains(where: { $0.content?.chunks.isEmpty == false }) else { return nil }
     let tree = PackageTree(rest, device: version.device, modified: version.modified)
     let uploader = remote.makeUploader()
-    let archive = try await sendArchive(of: tree, by: uploader)
+    let made = try await sendArchive(of: tree, by: uploader)
     let new = try await remotely { () throws(RemoteError) in try await uploader.finish() }
     unannounced += new
-    let made = ContentVersion(
-      id: tree.id, parent: nil, device: tree.device, modified: tree.modified, size: archive.size,
-      manifest: archive)
     return (made, new)
   }
 
