@@ -82,6 +82,7 @@ extension ContainerCoordinator {
       guard !isDirty, file.version != nil, !isOpen(file.number), !isPinned(file),
         !hasUnseenWriter(file)
       else { throw Errno.resourceBusy }
+      if file.linkCount > 1, try catalog.hasExcludedName(file.number) { throw Errno.notPermitted }
     }
     let held = files.filter { file in
       file.content == .local

@@ -539,6 +539,35 @@ import Testing
     #expect(try fixture.isSound())
   }
 
+  @Test("a hard link that does not sync keeps the content here")
+  func contentOfALinkThatDoesNotSync() throws {
+    var other = record(.random(), .file, "other")
+    other.content = contentVersion(3)
+    try have([other])
+    let file = try fixture.file("file")
+    _ = try catalog.link(file.number, as: "file.nosync", in: fixture.documents)
+    try fixture.commitAll()
+    #expect(throws: Errno.notPermitted) { try catalog.evict(file.number) { _ in false } }
+    #expect(try catalog.inode(file.number).content == .local)
+    // A placeholder would be one for ever when the log forgets the file.
+    let placeholder = try #require(try catalog.inodeNumber(of: other.id))
+    #expect(throws: Errno.improperLink) {
+      try catalog.link(placeholder, as: "other.nosync", in: fixture.documents)
+    }
+    #expect(try fixture.names(fixture.documents) == ["file", "file.nosync", "other"])
+    // The other name of a file can be given it by a rename too.
+    let renamed = try fixture.file("renamed")
+    _ = try catalog.link(renamed.number, as: "second", in: fixture.documents)
+    _ = try catalog.rename(
+      "second", in: fixture.documents, to: "second.nosync", in: fixture.documents, mode: .replace)
+    for (name, number) in [("file", file.number), ("renamed", renamed.number)] {
+      _ = try catalog.remove(ItemName(name), in: fixture.documents, directory: false)
+      #expect(try catalog.inode(number).isExcluded)
+    }
+    #expect(try catalog.local(file.item) == nil)
+    #expect(try fixture.isSound())
+  }
+
   @Test func whatIsOfNoSyncedKindStays() throws {
     let folder = try fixture.folder("folder")
     let fifo = try catalog.create(

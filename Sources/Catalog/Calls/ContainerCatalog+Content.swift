@@ -92,6 +92,11 @@ extension ContainerCatalog {
     return key
   }
 
+  /// Whether a file that syncs has a hard link that does not, so that it cannot be evicted.
+  package func hasExcludedName(_ number: InodeNumber) throws(Errno) -> Bool {
+    try run { try $0.hasExcludedName(try $0.inode(number)) }
+  }
+
   /// `evict` of many at once, durable together; what cannot be evicted is passed over.
   package func evict(_ numbers: [InodeNumber], isOpen: (InodeNumber) -> Bool) throws(Errno)
     -> [(number: InodeNumber, obsolete: ContentKey)]

@@ -48,7 +48,7 @@ extension ContainerCatalog {
   }
 
   /// Gives an inode a further name. EPERM for a directory, ENOENT for what was removed, EXDEV out of
-  /// `.nosync` where the item's identity is taken.
+  /// `.nosync` where the item's identity is taken, and into it where the content is not local.
   package func link(_ number: InodeNumber, as name: ItemName, in parent: InodeNumber)
     throws(Errno) -> Inode
   {

@@ -54,7 +54,7 @@ extension Engine {
   func evict(_ number: InodeNumber, isOpen: (InodeNumber) -> Bool) throws -> ContentKey {
     var inode = try inode(number)
     guard inode.kind == .file, let key = inode.contentKey else { throw Errno.invalidArgument }
-    guard !inode.isExcluded else { throw Errno.notPermitted }
+    guard try !inode.isExcluded && !hasExcludedName(inode) else { throw Errno.notPermitted }
     let shown = try shownContent(inode)
     let isSent = try stamp(inode.item) == nil && shown?.manifest != nil && !storeLacks(shown)
     guard !inode.isOrphan, !inode.isPinned, !isOpen(number),
@@ -66,6 +66,15 @@ extension Engine {
     inode.generation = nextNumber()
     try store(inode)
     return key
+  }
+
+  /// Whether a file that syncs has a hard link that does not. Its content stays: the other devices
+  /// know nothing of that name.
+  func hasExcludedName(_ inode: Inode) throws -> Bool {
+    guard inode.kind == .file, inode.linkCount > 1 else { return false }
+    return try links(of: inode.number).contains { link in
+      try link.name.isExcludedFromSync || self.inode(link.parent).isExcluded
+    }
   }
 
   // MARK: After an unclean end

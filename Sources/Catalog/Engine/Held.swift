@@ -41,7 +41,7 @@ extension Engine {
           key: ContentKey(item: try row.identifier(2), generation: row.unsigned(3)),
           size: row.unsigned(4), accessed: row.time(5), modified: row.time(6),
           flags: row.integer(7), isEdited: row.integer(8) != 0,
-          blocks: blocks == 0 ? nil : blocks - 1)
+          blocks: blocks == 0 ? nil : blocks - 1, isLinked: row.integer(10) > 1)
       }
     }
     for case .some(let row) in rows where change(row.number) == nil { files.append(row) }
@@ -67,11 +67,14 @@ package struct HeldFile: Sendable {
   package let isEdited: Bool
   /// Of 512 bytes; nil where nobody has asked the file yet.
   package let blocks: UInt64?
+  /// It has several names.
+  package let isLinked: Bool
 
   fileprivate init(
     number: InodeNumber, key: ContentKey, size: UInt64, accessed: Timestamp, modified: Timestamp,
-    flags: Int64, isEdited: Bool, blocks: UInt64?
+    flags: Int64, isEdited: Bool, blocks: UInt64?, isLinked: Bool
   ) {
+    self.isLinked = isLinked
     self.number = number
     self.key = key
     self.size = size
@@ -89,7 +92,7 @@ package struct HeldFile: Sendable {
     self.init(
       number: inode.number, key: key, size: inode.size, accessed: inode.accessed,
       modified: inode.modified, flags: inode.flags, isEdited: inode.version == nil,
-      blocks: inode.blocks)
+      blocks: inode.blocks, isLinked: inode.linkCount > 1)
   }
 
   /// What it counts for, in bytes.

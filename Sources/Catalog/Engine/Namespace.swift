@@ -268,6 +268,10 @@ extension Engine {
     guard !inode.isOrphan || unnamed.contains(number) else { throw Errno.noSuchFileOrDirectory }
     guard try child(name, in: parent) == nil else { throw Errno.fileExists }
     let isExcludedHere = directory.isExcluded || name.isExcludedFromSync
+    // The new name stays when the log forgets the file, and the store its content.
+    if isExcludedHere, !inode.isExcluded, inode.kind == .file, inode.content != .local {
+      throw Errno.improperLink
+    }
     if inode.isExcluded, !inode.isOrphan, !isExcludedHere { try checkLeaving(number) }
     let time = now
     if inode.isOrphan {
@@ -278,6 +282,7 @@ extension Engine {
     } else {
       inode.isExcluded = inode.isExcluded && isExcludedHere
     }
+    if isExcludedHere { hasExclusions = true }
     inode.linkCount += 1
     inode.changed = time
     try addEntry(parent, name, inode)
@@ -319,7 +324,7 @@ extension Engine {
       try store(inode)
       mark(inode)
       // What is left of its names may not sync.
-      if hasExclusions { try refreshExclusion(inode.number) }
+      try refreshExclusion(inode.number)
       return try self.inode(inode.number)
     }
     let wasExcluded = inode.isExcluded

@@ -108,6 +108,7 @@ extension Engine {
     try store(inode)
     mark(inode)
     let isExcludedHere = place.directory.isExcluded || place.name.isExcludedFromSync
+    if isExcludedHere { hasExclusions = true }
     // One name that syncs is enough; of what has one name only, that one decides.
     if !inode.isExcluded, !isExcludedHere { return inode }
     let hasOneName = inode.kind == .directory || inode.linkCount == 1

@@ -189,7 +189,7 @@ final class Queries {
   let heldPage = Query(
     """
     SELECT ino, kind = 1 AND content = 0, item, generation, size, atime, mtime, flags, version IS NULL, \
-    blocks FROM inode WHERE ino > ? ORDER BY ino LIMIT ?
+    blocks, nlink FROM inode WHERE ino > ? ORDER BY ino LIMIT ?
     """)
   let deleteInode = Query("DELETE FROM inode WHERE ino = ?")
   let orphans = Query("SELECT ino FROM inode WHERE detached <> 0 AND flags & 8 <> 0")

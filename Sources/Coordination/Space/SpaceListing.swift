@@ -44,6 +44,12 @@ final class SpaceListing {
     }
   }
 
+  /// Whether it has a name that does not sync.
+  private func isLinkedOutside(_ file: HeldFile) -> Bool {
+    guard file.isLinked else { return false }
+    return (try? coordinator.catalog.hasExcludedName(file.number)) ?? true
+  }
+
   private func add(_ file: HeldFile) {
     let bytes = file.bytes
     let place = place(around: file.number)
@@ -56,7 +62,7 @@ final class SpaceListing {
       tally.unsent &+= bytes
     } else if file.isOrphan || coordinator.isOpen(file.number) {
       tally.open &+= bytes
-    } else if file.isPinned || place.isKept {
+    } else if file.isPinned || place.isKept || isLinkedOutside(file) {
       tally.kept &+= bytes
     } else {
       stays = false

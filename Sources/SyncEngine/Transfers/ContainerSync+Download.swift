@@ -47,12 +47,17 @@ extension ContainerSync {
     var left = settings.longReplacement
     for item in plan.replaced {
       guard let found = try local({ () throws(Errno) in try coordinator.catalog.local(item) }),
-        found.inode.kind == .file, found.inode.content == .local, found.inode.size > 0,
+        found.inode.kind == .file, found.inode.content == .local,
         let wanted = plan.record(of: item)?.content, let manifest = wanted.manifest,
         manifest.size > 0
       else { continue }
+      // What has a name that does not sync is always here.
+      let stays = try local { () throws(Errno) in
+        try coordinator.catalog.hasExcludedName(found.inode.number)
+      }
       // Its older content goes instead, and the newer one comes when somebody reads it.
-      if coordinator.keeping(of: found.inode).givesWayUnread { continue }
+      let givesWay = found.inode.size == 0 || coordinator.keeping(of: found.inode).givesWayUnread
+      if givesWay, !stays { continue }
       if let ready = stagings[item], ready.version == wanted.id {
         result[item] = ready.generation
         continue
