@@ -35,10 +35,12 @@ private final class Household {
   var devices: [EngineDevice] = []
 
   func device(
-    _ policy: CompactionPolicy = .eager, after former: EngineDevice? = nil
+    _ policy: CompactionPolicy = .eager, after former: EngineDevice? = nil,
+    through other: (any ObjectStore)? = nil
   ) throws -> EngineDevice {
     let made = try EngineDevice(
-      store: store, secret: secret, settings: SyncSettings(compaction: policy), after: former)
+      store: other ?? store, secret: secret, settings: SyncSettings(compaction: policy),
+      after: former)
     devices.append(made)
     return made
   }
@@ -252,6 +254,77 @@ private func household(_ body: (Household) async throws -> Void) async throws {
       #expect(try await house.keys("packs").count == 1)
       try await settle(first, second)
       #expect(try await second.read("Documents/0").count == 40_000)
+    }
+  }
+
+  @Test("a pack that cannot be read whole holds up no other")
+  func damagedSparsePack() async throws {
+    try await household { house in
+      let first = try house.device()
+      for number in 0..<4 { try first.write("Documents/\(number)", bytes(20_000, 3)) }
+      try await first.sync.sync()
+      let sparse = try await house.keys("packs")
+      #expect(sparse.count == 1)
+      try first.write("Documents/dead", bytes(20_000, 90))
+      try await first.sync.sync()
+      let number = try #require(try first.find("Documents/0")).number
+      try await first.coordinator.evictAfterLook(number)
+      var damaged = try await house.store.get(sparse[0])
+      for index in damaged.indices.dropFirst(16) { damaged[index] ^= 0xFF }
+      try await house.store.replace(sparse[0], damaged)
+
+      for name in ["1", "2", "3", "dead"] { try first.remove("Documents/\(name)") }
+      try await first.sync.sync()
+      try await first.sync.forget(nil)
+      try await compact(first, times: 6)
+      // The one is damaged, and the other is gone.
+      #expect(try await house.keys("packs") == sparse)
+    }
+  }
+
+  @Test("an upload that goes on is told of with its content, and is not garbage before")
+  func unfinishedUpload() async throws {
+    try await household { house in
+      let store = CallRefusingStore(house.store)
+      // What no log names at all is let be for longer.
+      var policy = CompactionPolicy.eager
+      policy.strayAge = 30 * CompactionPolicy.day
+      let (first, second) = (try house.device(policy, through: store), try house.device(policy))
+      try await settle(first, second)
+      let allowed = Lock(2)
+      store.refuse { call in
+        guard call.kind == .put, call.sends > 1 << 20, StoreKey.isPack(call.key) else { return nil }
+        let isAllowed = allowed.withLock { left in
+          left -= 1
+          return left >= 0
+        }
+        return isAllowed ? nil : .unavailable("no more packs")
+      }
+      let large = bytes(40 << 20, 5)
+      try first.write("Documents/large", large)
+      try await eventually("a part of it is uploaded") {
+        try? await first.sync.sync(timeout: .seconds(2))
+        return allowed.withLock(\.self) < 0
+      }
+      let parts = Set(try await house.keys("packs"))
+      #expect(parts.count == 2)
+      try first.write("Documents/small", [1])
+      try await eventually("the small file is on the other device") {
+        try? await first.sync.sync(timeout: .seconds(2))
+        try await second.sync.sync(timeout: .seconds(240))
+        return try second.find("Documents/small")?.size == 1
+      }
+      try await compact(second)
+      #expect(try second.catalog.condemnedPacks().isEmpty)
+
+      store.refuse()
+      try await settle(first, second)
+      #expect(parts.isSubset(of: try await house.keys("packs")))
+      #expect(try await second.read("Documents/large") == large)
+      // Nothing of it was sent twice.
+      let all = try await house.keys("packs").count
+      try await compact(second)
+      #expect(try await house.keys("packs").count == all)
     }
   }
 

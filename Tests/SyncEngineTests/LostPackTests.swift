@@ -74,6 +74,39 @@ import Testing
     }
   }
 
+  @Test("what the store has comes back from the trash beside what it has lost")
+  func restoringBesideLosses() async throws {
+    try await withRestorableStore { house in
+      let device = try house.device()
+      let directory = "Documents/d"
+      try device.makeDirectory(directory)
+      try device.write("\(directory)/a", Array("a".utf8))
+      try await device.sync.sync(timeout: .seconds(240))
+      let before = try await house.packs()
+      try device.write("\(directory)/b", Array("b".utf8))
+      try await device.sync.sync(timeout: .seconds(240))
+      try await device.evict("\(directory)/b")
+      for key in try await house.packs().subtracting(before) { try await house.store.delete(key) }
+      #expect(try await !device.sync.verify(VerifyOptions()).isWell)
+      for name in ["a", "b"] { try device.remove("\(directory)/\(name)") }
+      try device.remove(directory, directory: true)
+      try await device.sync.sync(timeout: .seconds(240))
+
+      let place = try #require(
+        try device.sync.removedItems().first { $0.path.last?.description == "d" })
+      do {
+        try await device.sync.restore([place.item.record.id])
+        Issue.record("a lost content was restored")
+      } catch {
+        #expect("\(error)".contains("“b”"))
+      }
+      #expect(try await device.read("\(directory)/a") == Array("a".utf8))
+      #expect(try device.find("\(directory)/b") == nil)
+      let left = try device.sync.removedItems()
+      #expect(left.map { $0.path.last?.description } == ["b"])
+    }
+  }
+
   @Test("the loser of a conflict gives way though its presenter takes its time")
   func slowPresenter() async throws {
     try await withRestorableStore { house in

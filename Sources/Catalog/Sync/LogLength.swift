@@ -142,17 +142,17 @@ extension ContainerCatalog {
 
   // MARK: What other devices told
 
-  /// Notes how far a device has read, and gives since when, by this device's clock, it has told
-  /// nothing else.
-  package func notePeer(_ device: Model.DeviceID, at sequence: UInt64) throws(Errno) -> Timestamp {
+  /// Notes what a device told last, and gives since when, by this device's clock, it has told
+  /// nothing else. `mark`: another one for each cursor.
+  package func notePeer(_ device: Model.DeviceID, mark: UInt64) throws(Errno) -> Timestamp {
     try changeLazily { engine in
       let known = try engine.database { db in
         try engine.queries.peer.first(db, device) { ($0.unsigned(0), $0.time(1)) }
       }
-      if let known, known.0 == sequence { return known.1 }
+      if let known, known.0 == mark { return known.1 }
       let time = engine.now
       try engine.write { db in
-        try engine.queries.setPeer.run(db, device, sequence.column, time.nanoseconds)
+        try engine.queries.setPeer.run(db, device, mark.column, time.nanoseconds)
       }
       return time
     }

@@ -43,7 +43,7 @@ extension ContainerSync {
       await Task.yield()
     }
     dead += try await strays(of: remote)
-    let moved = try await storeAnew(sparse.flatMap(\.live), remote)
+    let moved = try await storeReadable(&sparse, remote)
     FaultPoint.reach("compact.rewritten")
     let places = Dictionary(moved.map { ($0.chunk.id, $0) }, uniquingKeysWith: { $1 })
     guard !dead.isEmpty || !moved.isEmpty else { return }
@@ -71,6 +71,28 @@ extension ContainerSync {
     if isDone {
       logger.info("\(chosen.count) packs are condemned; \(size) bytes of them were written anew")
     }
+  }
+
+  /// Stores the live chunks of packs anew. A pack that cannot be read whole is left out of `packs`:
+  /// it stays, and holds up no other.
+  private func storeReadable(
+    _ packs: inout [PackUse], _ remote: RemoteContainer
+  ) async throws(CycleFailure) -> [ChunkLocation] {
+    do throws(CycleFailure) {
+      return try await storeAnew(packs.flatMap(\.live), remote)
+    } catch .remote(.damaged), .remote(.packMissing) {}
+    var readable: [PackUse] = []
+    for use in packs {
+      guard !Task.isCancelled else { throw .cancelled }
+      do throws(CycleFailure) {
+        _ = try await remotely { () throws(RemoteError) in try await remote.read(use.live) }
+        readable.append(use)
+      } catch .remote(.damaged), .remote(.packMissing) {
+        logger.warning("pack \(use.pack) cannot be read whole; it stays as it is")
+      }
+    }
+    packs = readable
+    return try await storeAnew(readable.flatMap(\.live), remote)
   }
 
   /// What is in the backend and in no log for so long that no upload will be gone on with. What the
@@ -122,7 +144,9 @@ extension ContainerSync {
     for cursor in try await remotely({ () throws(RemoteError) in try await remote.cursors() })
     where cursor.device != device {
       let since = try local { () throws(Errno) in
-        try catalog.notePeer(cursor.device, at: cursor.sequence)
+        // One that is put again says that its device is there.
+        let mark = cursor.sequence &+ UInt64(bitPattern: cursor.time.nanoseconds)
+        return try catalog.notePeer(cursor.device, mark: mark)
       }
       if now.nanoseconds(since: since) < settings.compaction.away {
         result.append((cursor, since))
@@ -156,14 +180,16 @@ extension ContainerSync {
     FaultPoint.reach("compact.deleted")
     for pack in packs {
       try await requireSoundStore(remote)
+      // After a recovery it may be in use.
+      guard try local({ () throws(Errno) in try catalog.isDeleted(pack) }) else { continue }
       try await remotely { () throws(RemoteError) in try await remote.removePack(pack) }
       FaultPoint.reach("compact.pack-removed")
     }
     logger.info("\(packs.count) packs that nothing uses are removed from the backend")
   }
 
-  /// Tells the others how far this device has read: once a day where the log goes on, and when packs
-  /// wait to be deleted. `isDue`: whenever it changed.
+  /// Tells the others how far this device has read: once a day where the log goes on, once a week
+  /// where it does not, and when packs wait to be deleted. `isDue`: whenever it changed.
   func tellCursor(
     to remote: RemoteContainer, isDue: Bool = false
   ) async throws(CycleFailure) {
@@ -171,14 +197,16 @@ extension ContainerSync {
     let position = try local { () throws(Errno) in try catalog.position() }
     let told = try local { () throws(Errno) in try catalog.compactionNote("cursor") }
     let time = try local { () throws(Errno) in try catalog.compactionNote("cursor.time") }
-    guard position.sequence > 0, told != Int64(clamping: position.sequence) else { return }
+    let now = catalog.now
+    let age = time.map { now.nanoseconds(since: Timestamp(nanoseconds: $0)) } ?? .max
+    // A device that tells nothing for long is taken for one that is away.
+    let isSilent = age >= 7 * CompactionPolicy.day
+    guard position.sequence > 0, isSilent || told != Int64(clamping: position.sequence) else {
+      return
+    }
     let condemned = try local { () throws(Errno) in try catalog.condemnedPacks() }
     let isAwaited = condemned.contains { Int64(clamping: $0.record.condemnedAt) > told ?? 0 }
-    let now = catalog.now
-    let isOld =
-      time.map { now.nanoseconds(since: Timestamp(nanoseconds: $0)) >= CompactionPolicy.day }
-      ?? true
-    guard isDue || isAwaited || isOld else { return }
+    guard isDue || isAwaited || age >= CompactionPolicy.day else { return }
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let cursor = DeviceCursor(
       device: device, sequence: position.sequence, time: now,

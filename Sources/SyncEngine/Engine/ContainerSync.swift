@@ -41,6 +41,8 @@ package actor ContainerSync {
   var isLeftWithSnapshots = false
   /// Chunks that are durable in the backend and that no segment has told of yet.
   var unannounced: [ChunkLocation] = []
+  /// Those of them that were uploaded for contents which are not in the log yet.
+  var awaitingContent: Set<ChunkID> = []
   /// Whether what a former run of the daemon sent is among them.
   var hasResumed = false
   /// The cursor of a device that read another log than the one that is shown here.

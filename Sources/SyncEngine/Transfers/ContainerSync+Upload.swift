@@ -41,7 +41,9 @@ extension ContainerSync {
     let results = uploads.takeResults()
     if !results.chunks.isEmpty {
       var known = Set(unannounced.map(\.chunk.id))
-      unannounced += results.chunks.filter { known.insert($0.chunk.id).inserted }
+      let new = results.chunks.filter { known.insert($0.chunk.id).inserted }
+      unannounced += new
+      try awaitContent(of: new)
     }
     var hasStaged = false
     for result in results.contents {

@@ -70,13 +70,67 @@ extension ContainerSync {
   }
 
   /// Brings items back, on every device: directories with all in them that can be. What has got their
-  /// name meanwhile keeps it, and they become `name 2.ext`.
+  /// name meanwhile keeps it, and they become `name 2.ext`. Files of which the store has no content
+  /// any more stay in the trash; when all others are back, it fails and names them.
   package func restore(_ items: [ItemID]) async throws(RestoreFailure) {
+    var lost: [String] = []
     try await changeLog { remote in
-      let changes = try await self.restoration(of: items, remote)
+      var changes = try await self.restoration(of: items, remote)
+      lost = try self.leaveOutLost(&changes)
       try self.checkRoom(for: changes)
       return changes
     }
+    guard lost.isEmpty else {
+      throw .failed(
+        "the content of \(lost.joined(separator: ", ")) is missing in the store; it stays in the "
+          + "trash. To look for it on this device, run: ubiquityfs store verify")
+    }
+  }
+
+  /// Takes out what the store has lost: conflict versions, and files without any other content. A
+  /// package that is made of a version with such a file stays in the trash as a whole. Returns the
+  /// names of what stays there.
+  private func leaveOutLost(_ changes: inout LogChanges) throws(Errno) -> [String] {
+    let unusable = try coordinator.catalog.unusable(in: changes).versions
+    guard !unusable.isEmpty else { return [] }
+    let catalog = coordinator.catalog
+    let records = Dictionary(uniqueKeysWithValues: changes.upserts.map { ($0.id, $0) })
+    var names: [String] = []
+    var kept: [ItemRecord] = []
+    var whole: Set<ItemID> = []
+    for var record in changes.upserts {
+      let lost = unusable[record.id] ?? []
+      record.conflicts.removeAll { lost.contains($0.id) }
+      if record.kind == .file, let content = record.content, lost.contains(content.id) {
+        guard var other = record.conflicts.popLast() else {
+          // What is in no trash itself was made of a version, whose directory is.
+          var above: ItemRecord? = record
+          while let next = above, try catalog.removedItem(next.id) == nil {
+            above = next.links.first.flatMap { records[$0.parent] }
+          }
+          let stays = above ?? record
+          if stays.id != record.id { whole.insert(stays.id) }
+          // Nothing is forgotten either: it may be the record that this one was made of.
+          if above == nil { changes.forgotten = [] }
+          let name = stays.links.first.map { "“\($0.name)”" } ?? "\(stays.id)"
+          if !names.contains(name) { names.append(name) }
+          continue
+        }
+        other.isResolved = false
+        record.content = other
+      }
+      kept.append(record)
+    }
+    func isIn(_ record: ItemRecord) -> Bool {
+      var next: ItemRecord? = record
+      while let one = next {
+        if whole.contains(one.id) { return true }
+        next = one.links.first.flatMap { records[$0.parent] }
+      }
+      return false
+    }
+    changes.upserts = kept.filter { !isIn($0) }
+    return names
   }
 
   /// Nobody is to bring these back any more; nil: nothing that was removed up to now.
