@@ -1,4 +1,6 @@
+import Backend
 import Model
+import RemoteStore
 import SyncEngine
 import Testing
 
@@ -102,6 +104,75 @@ import Testing
         #expect(try paths(device) == [Self.path])
       }
     }
+  }
+
+  @Test(
+    "a package that outlives its removal has the versions that wait, and none that was resolved",
+    arguments: [false, true])
+  func revivedPackage(isResolved: Bool) async throws {
+    try await withDevices { first, second in
+      let root = "Documents/p.pages"
+      let (away, other) = (first, second)
+      try away.makeDirectory(root)
+      for name in ["a", "b"] { try away.write("\(root)/\(name)", Array("one".utf8)) }
+      try await settle(away, other)
+      for name in ["a", "b"] { _ = try await other.read("\(root)/\(name)") }
+      try away.write("\(root)/a", Array("away's".utf8))
+      try other.write("\(root)/b", Array("other's".utf8))
+      try await settle(away, other)
+      let number = try #require(try other.find(root)).number
+      #expect(try versions(other, root).map(\.isConflict) == [false, true])
+
+      away.offline.set(offline: true)
+      try away.write("\(root)/a", Array("edited".utf8))
+      let current = try #require(try versions(other, root).first { $0.isCurrent }).id
+      if isResolved { try await other.sync.resolve(number, keep: [current]) }
+      for name in ["a", "b"] { try other.remove("\(root)/\(name)") }
+      try other.remove(root, directory: true)
+      try await other.sync.sync(timeout: .seconds(240))
+      away.offline.set(offline: false)
+      try await settle(away, other)
+      for device in [away, other] {
+        #expect(try await text(device, "\(root)/a") == "edited")
+        #expect(
+          try versions(device, root).map(\.isConflict) == (isResolved ? [false] : [false, true]))
+      }
+    }
+  }
+
+  @Test("a conflict that another device resolved stays resolved before the winner is here")
+  func resolvedElsewhere() async throws {
+    let secret = AccountSecret.generate()
+    let memory = MemoryStore()
+    let store = CallRefusingStore(memory)
+    let first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: memory, secret: secret)
+    try first.write(Self.path, Array("base".utf8))
+    try await settle(first, second)
+    _ = try await second.read(Self.path)
+    try first.write(Self.path, Array("loser".utf8))
+    try second.write(Self.path, Array("winner".utf8))
+    try await second.sync.sync(timeout: .seconds(240))
+    // The first device sends its content and cannot get the other one.
+    store.refuse { call in
+      call.kind == .get && StoreKey.isPack(call.key) ? .unavailable("no pack is given") : nil
+    }
+    try await eventually("the conflict is in the log") {
+      try? await first.sync.sync(timeout: .seconds(2))
+      try await second.sync.sync(timeout: .seconds(240))
+      return try await conflicts(second) == ["loser"]
+    }
+    let current = try #require(try versions(second).first { $0.isCurrent }).id
+    try await second.sync.resolve(try #require(try second.find(Self.path)).number, keep: [current])
+
+    store.refuse()
+    try await settle(first, second)
+    for device in [first, second] {
+      #expect(try await text(device) == "winner")
+      #expect(try await conflicts(device).isEmpty)
+    }
+    await first.end()
+    await second.end()
   }
 
   @Test("what a resolution drops goes to the trash and comes back as a file")

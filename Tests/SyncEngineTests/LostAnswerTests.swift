@@ -119,6 +119,38 @@ struct LostAnswerTests {
     await second.end()
   }
 
+  @Test(
+    "a file that another device restores stays, though its removal was not answered",
+    arguments: [false, true])
+  func restoredElsewhere(isStopped: Bool) async throws {
+    let store = LosingStore()
+    let secret = AccountSecret.generate()
+    var first = try EngineDevice(store: store, secret: secret)
+    let second = try EngineDevice(store: store, secret: secret)
+    try first.write("Documents/file", Array("old".utf8))
+    try await settle(first, second)
+    try first.remove("Documents/file")
+    try await loseAnswer(of: first, store)
+    if isStopped { await first.stop() } else { first.offline.set(offline: true) }
+    store.losesAnswers.withLock { $0 = false }
+    try await second.sync.sync(timeout: .seconds(240))
+    #expect(try second.find("Documents/file") == nil)
+    let removed = try second.catalog.removedItems(since: .earliest).map(\.record.id)
+    try await second.sync.restore(removed)
+
+    if isStopped {
+      first = try EngineDevice(store: store, secret: secret, after: first)
+    } else {
+      first.offline.set(offline: false)
+    }
+    try await settle(first, second)
+    for device in [first, second] {
+      #expect(try await device.read("Documents/file") == Array("old".utf8))
+    }
+    await first.end()
+    await second.end()
+  }
+
   /// Has a device put a segment and not hear of it. No answer comes until `losesAnswers` is false.
   private func loseAnswer(of device: EngineDevice, _ store: LosingStore) async throws {
     store.losesAnswers.withLock { $0 = true }

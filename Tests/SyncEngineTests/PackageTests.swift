@@ -221,6 +221,82 @@ import Testing
     }
   }
 
+  @Test(
+    "a new file that is linked into a package stays outside of it when the package loses",
+    arguments: [false, true])
+  func newNameOutsideOfALoser(isFirst: Bool) async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try await settle(first, second)
+      _ = try await texts(second)
+      try first.write("Documents/outside", Array("new".utf8))
+      let linked = try #require(try first.find("Documents/outside")).number
+      let media = try #require(try first.find(Self.root + "/media")).number
+      _ = try first.catalog.link(linked, as: ItemName("n"), in: media)
+      // Later, so the package of the first device loses.
+      try fill(second, ["a"], "second")
+      let order = isFirst ? [first, second] : [second, first]
+      for device in order { try await device.sync.sync(timeout: .seconds(240)) }
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["second", "one", "one", "one"])
+        #expect(try await device.read("Documents/outside") == Array("new".utf8))
+        #expect(try device.find(Self.root + "/media/n") == nil)
+        #expect(try device.catalog.conflictCount() == 1)
+      }
+    }
+  }
+
+  @Test(
+    "a hard link whose directory is moved out of a package stays, whoever wins",
+    arguments: [false, true])
+  func linkInAMovedDirectory(isLater: Bool) async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      try first.makeDirectory(Self.root + "/d")
+      let linked = try #require(try first.find(Self.root + "/media/c")).number
+      let directory = try #require(try first.find(Self.root + "/d")).number
+      _ = try first.catalog.link(linked, as: ItemName("x"), in: directory)
+      try await settle(first, second)
+      _ = try await texts(second)
+      let edits = {
+        try first.rename(Self.root + "/d", "Documents/d")
+        try fill(first, ["b"], "first")
+      }
+      if !isLater { try edits() }
+      try fill(second, ["a"], "second")
+      if isLater { try edits() }
+      try await first.sync.sync(timeout: .seconds(240))
+      try await settle(second, first)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/d/x") == Array("one media/c".utf8))
+        #expect(try device.find(Self.root + "/media/c") != nil)
+      }
+    }
+  }
+
+  @Test("a new name outside of a package stays when the package loses", arguments: [false, true])
+  func movedNameOutsideOfALoser(isFirst: Bool) async throws {
+    try await withDevices { first, second in
+      try make(first, "one")
+      let linked = try #require(try first.find(Self.root + "/media/c")).number
+      let documents = try #require(try first.find("Documents")).number
+      _ = try first.catalog.link(linked, as: ItemName("outside"), in: documents)
+      try await settle(first, second)
+      _ = try await texts(second)
+      try first.rename("Documents/outside", "Documents/moved")
+      try fill(second, ["a"], "second")
+      let order = isFirst ? [first, second] : [second, first]
+      for device in order { try await device.sync.sync(timeout: .seconds(240)) }
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await texts(device) == ["second", "one", "one", "one"])
+        #expect(try await device.read("Documents/moved") == Array("one media/c".utf8))
+        #expect(try device.find("Documents/outside") == nil)
+      }
+    }
+  }
+
   /// What goes into a package that moves, moves with it: applied one without the other it would be a
   /// directory within itself.
   @Test func aPackageThatWinsMovesWithWhatIsPutIntoIt() async throws {

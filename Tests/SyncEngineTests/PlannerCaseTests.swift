@@ -349,6 +349,45 @@ import Testing
     #expect(plan.archives[package] != nil)
   }
 
+  @Test("what was moved out of a package stays when the package lost a conflict elsewhere")
+  func movedOutOfALoser() throws {
+    let (inner, file) = (ItemID(high: 1, low: 3), ItemID(high: 1, low: 4))
+    let time = Timestamp(nanoseconds: 1000)
+    func record(
+      _ id: ItemID, _ kind: ItemKind, _ name: String, in parent: ItemID
+    ) throws -> ItemRecord {
+      ItemRecord(
+        id: id, kind: kind, links: [Link(parent: parent, name: try ItemName(name))], mode: 0o755,
+        modified: time, created: time, content: kind == .file ? version(2, time: 1000) : nil)
+    }
+    for waits in [true, false] {
+      var device = SimulatedDevice(device: me)
+      let records = [
+        try record(package, .directory, "p.pages", in: .documents),
+        try record(inner, .directory, "b", in: package), try record(file, .file, "f", in: inner),
+      ]
+      for record in records {
+        device.base[record.id] = record
+        device.remote[record.id] = record
+        device.local[record.id] = .init(record: record)
+      }
+      // They went with the version that another device kept of the package.
+      device.remote[inner] = nil
+      device.remote[file] = nil
+      if waits { device.remote[package]?.conflicts = [version(3, time: 2000)] }
+      device.local[inner]?.record.links = [Link(parent: .documents, name: try ItemName("b"))]
+      device.local[inner]?.record.attributes = ["user.mine": [1]]
+      device.touch(inner)
+      let plan = try Planner(device: me, view: device).plan(device.gather())
+      let kept = plan.upserts.filter { [inner, file].contains($0.id) }
+      #expect(kept.map(\.attributes) == (waits ? [["user.mine": [1]], [:]] : []))
+      for id in [inner, file] {
+        let goes = plan.local.contains { if case .remove(id, _) = $0 { true } else { false } }
+        #expect(goes == !waits)
+      }
+    }
+  }
+
   @Test("a file of a package that comes back has the bytes that were sent before its removal")
   func announcedAndSent() throws {
     let inner = ItemID(high: 1, low: 3)

@@ -76,6 +76,27 @@ import Testing
     }
   }
 
+  @Test("a removal does not take a hard link that it did not know", arguments: [false, true])
+  func removalOfAFileWithANewLink(removalIsFirst: Bool) async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/a", Array("a".utf8))
+      try await settle(first, second)
+      let number = try #require(try second.find("Documents/a")).number
+      _ = try await second.read("Documents/a")
+      let documents = try #require(try second.find("Documents")).number
+      _ = try second.catalog.link(number, as: ItemName("c"), in: documents)
+      try first.remove("Documents/a")
+      let order = removalIsFirst ? [first, second] : [second, first]
+      for device in order { try await device.sync.sync(timeout: .seconds(240)) }
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try device.find("Documents/a") == nil)
+        #expect(try await device.read("Documents/c") == Array("a".utf8))
+        #expect(try device.find("Documents/c")?.linkCount == 1)
+      }
+    }
+  }
+
   @Test func aRenameAndAnEditMerge() async throws {
     try await withDevices { first, second in
       try first.write("Documents/a.txt", Array("old".utf8))

@@ -11,15 +11,17 @@ extension ContainerCatalog {
   /// other devices stands on all that was done before: if this has changed since, it does not.
   package func losses() throws(Errno) -> UInt64 { try run { $0.losses } }
 
-  /// Folds a segment of another device: remote tree, chunk table and position, all or nothing.
+  /// Folds a segment that was read: remote tree, chunk table and position, all or nothing.
   /// EINVAL unless `position` is the next after the present one; EBADMSG for a segment after which the
   /// remote tree would be none.
   ///
-  /// `origin` is kept with what it removes. Without one that is not kept.
+  /// `origin` is kept with what it removes. Without one that is not kept. `isOwn`: this device put
+  /// the segment, and has not heard that it is in the log.
   package func fold(
-    _ changes: LogChanges, to position: LogPosition, from origin: LogOrigin? = nil
+    _ changes: LogChanges, to position: LogPosition, from origin: LogOrigin? = nil,
+    isOwn: Bool = false
   ) throws(Errno) {
-    try changeLazily { try $0.fold(changes, to: position, from: origin) }
+    try changeLazily { try $0.fold(changes, to: position, from: origin, isOwn: isOwn) }
   }
 
   /// Whether `fold` would take a segment, and whether all that it names will stay in the backend. A
@@ -191,15 +193,17 @@ extension ContainerCatalog {
   /// Our own segment is in the log at `position`: folds it, sets base := remote for what it changed,
   /// clears each mark that is still the one given, and gives edited contents that are still the ones
   /// given their version. With no changes and the present position, only the last two. The base of
-  /// `undecided` items stays: of them the segment keeps a conflict's contents, nothing more.
+  /// `undecided` items stays: of them the segment keeps a conflict's contents, nothing more. Where
+  /// they are among `keepingParentOf`, only the content of the base stays.
   package func committed(
     _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
-    versions: [ItemID: UploadedContent], undecided: Set<ItemID> = [], origin: LogOrigin? = nil
+    versions: [ItemID: UploadedContent], undecided: Set<ItemID> = [],
+    keepingParentOf edits: Set<ItemID> = [], origin: LogOrigin? = nil
   ) throws(Errno) {
     try changeLazily { engine in
       try engine.committed(
         changes, to: position, stamps: stamps, versions: versions, undecided: undecided,
-        origin: origin)
+        keepingParentOf: edits, origin: origin)
     }
   }
 

@@ -29,7 +29,7 @@ final class Applying {
 
   func run(
     _ batch: [LocalOperation], given: [ItemID: UInt64?], keepingBaseOf kept: Set<ItemID>,
-    guarding trees: GuardedTrees?
+    keepingParentOf edits: Set<ItemID>, guarding trees: GuardedTrees?
   ) throws -> ApplyResult {
     try checkStamps(batch)
     if let trees { try check(trees) }
@@ -64,7 +64,7 @@ final class Applying {
     for (item, number) in removed { try finishRemoval(item, number) }
     try checkCycles()
     for number in relinked.sorted() { try engine.refreshExclusion(number) }
-    for operation in batch { try agree(operation, kept) }
+    for operation in batch { try agree(operation, kept, edits) }
     result.changes = try collector.changes { try engine.links(of: $0).first }
     return result
   }
@@ -437,7 +437,9 @@ final class Applying {
 
   // MARK: Base and marks
 
-  private func agree(_ operation: LocalOperation, _ kept: Set<ItemID>) throws {
+  private func agree(
+    _ operation: LocalOperation, _ kept: Set<ItemID>, _ edits: Set<ItemID>
+  ) throws {
     switch operation {
     case .adopt: break
     case .forgetBase(let item): try engine.forgetBase(item)
@@ -450,7 +452,11 @@ final class Applying {
       try engine.agree(item)
       if try engine.stamp(item) != nil { try engine.clearStamp(item) }
     case .upsert(let record, _, _):
-      if !kept.contains(record.id) { try engine.agree(record.id) }
+      if edits.contains(record.id) {
+        try engine.agreeButContent(record.id)
+      } else if !kept.contains(record.id) {
+        try engine.agree(record.id)
+      }
       try setMark(record.id)
     }
   }
@@ -486,14 +492,16 @@ extension ContainerCatalog {
   ///
   /// `guarding`: trees that change as a whole or not at all.
   ///
-  /// `keepingBaseOf`: items of which an upsert does not move the base.
+  /// `keepingBaseOf`: items of which an upsert does not move the base. `keepingParentOf`: those of
+  /// which it does not move the content of the base.
   ///
   /// An open item whose content is replaced moves to a new inode number; the old inode becomes an
   /// orphan with what it had. The closures are called under the catalog's lock. The kernel's caches
   /// are to be invalidated after; obsolete content files to be unlinked in `afterDurableCommit`.
   package func apply(
     _ batch: [LocalOperation], given: [ItemID: UInt64?] = [:],
-    keepingBaseOf kept: Set<ItemID> = [], guarding trees: GuardedTrees? = nil,
+    keepingBaseOf kept: Set<ItemID> = [], keepingParentOf edits: Set<ItemID> = [],
+    guarding trees: GuardedTrees? = nil,
     isOpen: (InodeNumber) -> Bool, isOpenForWriting: (InodeNumber) -> Bool
   ) throws(ApplyFailure) -> ApplyResult {
     var refusal: ApplyFailure?
@@ -503,7 +511,9 @@ extension ContainerCatalog {
           return try withoutActuallyEscaping(isOpen) { isOpen in
             try withoutActuallyEscaping(isOpenForWriting) { isOpenForWriting in
               try Applying(engine, isOpen: isOpen, isOpenForWriting: isOpenForWriting)
-                .run(batch, given: given, keepingBaseOf: kept, guarding: trees)
+                .run(
+                  batch, given: given, keepingBaseOf: kept, keepingParentOf: edits,
+                  guarding: trees)
             }
           }
         } catch let failure as ApplyFailure {

@@ -121,8 +121,10 @@ extension Engine {
   // MARK: Folding
 
   /// Folds one segment. EINVAL unless it is the next after what was folded; EBADMSG, with nothing done,
-  /// for one after which the tree would be none.
-  func fold(_ changes: LogChanges, to position: LogPosition, from origin: LogOrigin?) throws {
+  /// for one after which the tree would be none. `isOwn`: this device put it, and has not heard so.
+  func fold(
+    _ changes: LogChanges, to position: LogPosition, from origin: LogOrigin?, isOwn: Bool = false
+  ) throws {
     let present = try self.position()
     // A gap is what a lost transaction leaves: the next round reads the log from where it is.
     guard position.sequence == present.sequence + 1 else { throw Errno.invalidArgument }
@@ -173,7 +175,10 @@ extension Engine {
     }
     for id in changes.removals
     where changes.upserts.isEmpty || !PlantedMistake.foldsHalf.isPlanted {
-      try setRemoteRow(id, RemoteRow(record: nil, applied: rows[id]?.applied), was: rows[id])
+      // A removal from here is settled: the item is news if another device restores it.
+      let isSettled = try isOwn && isSettledRemoval(of: id)
+      let applied = isSettled ? nil : rows[id]?.applied
+      try setRemoteRow(id, RemoteRow(record: nil, applied: applied), was: rows[id])
       try setConflicted(id, false)
     }
     if let usage {
@@ -201,6 +206,13 @@ extension Engine {
       // It went between the plan and now.
       if try syncedInode(record.id) == nil, try stamp(record.id) == nil { setStamp(record.id) }
     }
+  }
+
+  /// Whether an item that this device removed is gone here, or is here by what was done since.
+  private func isSettledRemoval(of item: ItemID) throws -> Bool {
+    guard try syncedInode(item) == nil else { return try stamp(item) != nil }
+    if try stamp(item) != nil { try clearStamp(item) }
+    return true
   }
 
   /// Whether this very record was on its way from here. Then what the log has of the item is no news, and
@@ -290,6 +302,13 @@ extension Engine {
     try setRemoteRow(item, RemoteRow(record: row.record, applied: row.record), was: row)
   }
 
+  /// Base := remote, with the content of the base: an edit here was made of that.
+  func agreeButContent(_ item: ItemID) throws {
+    guard let row = try remoteRow(item), var base = try decode(row.record) else { return }
+    base.content = try decode(row.applied)?.content
+    try setRemoteRow(item, RemoteRow(record: row.record, applied: base.encoded()), was: row)
+  }
+
   func forgetBase(_ item: ItemID) throws {
     if let row = try remoteRow(item), row.applied != nil {
       try setRemoteRow(item, RemoteRow(record: row.record, applied: nil), was: row)
@@ -300,7 +319,8 @@ extension Engine {
   /// Our own segment is in the log.
   func committed(
     _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
-    versions: [ItemID: UploadedContent], undecided: Set<ItemID>, origin: LogOrigin?
+    versions: [ItemID: UploadedContent], undecided: Set<ItemID>,
+    keepingParentOf edits: Set<ItemID>, origin: LogOrigin?
   ) throws {
     let isAhead = try self.position() != position
     if !changes.isEmpty || isAhead {
@@ -311,7 +331,13 @@ extension Engine {
         for chunk in changes.chunks { try queries.deleteSent.run(db, chunk.chunk.id.bytes) }
       }
     }
-    for record in changes.upserts where !undecided.contains(record.id) { try agree(record.id) }
+    for record in changes.upserts {
+      if !undecided.contains(record.id) {
+        try agree(record.id)
+      } else if edits.contains(record.id) {
+        try agreeButContent(record.id)
+      }
+    }
     for id in changes.removals { try agree(id) }
     var stillEdited: Set<ItemID> = []
     for (item, content) in versions {

@@ -70,6 +70,15 @@ extension EditedContent {
   }
 }
 
+extension UploadedContent {
+  /// `version`: the one that the log has of it.
+  init(_ content: StagedContent, as version: VersionID) {
+    self.init(
+      version: version, generation: content.generation, size: content.size,
+      modified: content.modified, changed: content.changed)
+  }
+}
+
 extension LocalSide {
   /// As if the file were closed, with the content of a snapshot.
   mutating func show(_ snapshot: StagedContent) {

@@ -83,8 +83,8 @@ extension ContainerSync {
       } catch .remote(.logRemoved(let object)) {
         // This device was away for longer than the log reaches.
         let reason =
-          "the log goes on with \(object), the segments before it are missing, and no snapshot has "
-          + "them"
+          "the log goes on with \(object), the segments before it are missing, and no snapshot "
+          + "goes on from what this device has read"
         guard try await rebuild(remote, beyond: after, reason: reason) else {
           throw await unsound(reason, remote)
         }
@@ -103,11 +103,12 @@ extension ContainerSync {
       if foreignHead == nil { setCondition(.normal) }
       guard !batch.segments.isEmpty else { return try checkForeignHead() }
       for segment in batch.segments {
-        if segment.origin.device == device { try noteUnacknowledged(segment.changes.removals) }
+        let isOwn = segment.origin.device == device
+        if isOwn { try noteUnacknowledged(segment.changes.removals) }
         let before = versionsForEvents(segment.changes.upserts)
         try local { () throws(Errno) in
           try coordinator.catalog.fold(
-            segment.changes, to: segment.position, from: segment.origin)
+            segment.changes, to: segment.position, from: segment.origin, isOwn: isOwn)
         }
         health.confirm(segment.position)
         FaultPoint.reach("sync.folded")
@@ -373,6 +374,7 @@ extension ContainerSync {
     do throws(ApplyFailure) {
       let result = try coordinator.catalog.apply(
         operations, given: plan.givens, keepingBaseOf: plan.keepsBase,
+        keepingParentOf: plan.keepsParent,
         guarding: plan.packages.isEmpty
           ? nil : GuardedTrees(roots: plan.packages, mark: mark, writers: coordinator.writers),
         isOpen: { coordinator.isOpen($0) },
@@ -429,7 +431,7 @@ extension ContainerSync {
   ) async throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
     var changes = LogChanges(
-      upserts: plan.upserts, removals: plan.removals, chunks: unannounced)
+      upserts: plan.upserts, removals: plan.removals, chunks: chunksToTell(plan))
     let origin = origin
     var newPosition = position
     if !changes.isEmpty {
@@ -482,16 +484,23 @@ extension ContainerSync {
         settled[id] = nil
         continue
       }
-      versions[id] = UploadedContent(
-        version: version, generation: content.generation, size: content.size,
-        modified: content.modified, changed: content.changed)
+      versions[id] = UploadedContent(content, as: version)
+    }
+    // The loser of a conflict is in the log too. Were it an edit still, it would be added again
+    // after another device resolved the conflict.
+    for record in changes.upserts where plan.undecided.contains(record.id) {
+      guard let content = staged[record.id], snapshots[record.id] == nil,
+        record.conflicts.contains(where: { $0.id == content.version && $0.manifest != nil }),
+        !isBeingWritten(record.id)
+      else { continue }
+      versions[record.id] = UploadedContent(content, as: content.version)
     }
     let (stamps, undecided) = (settled, plan.undecided)
     let before = versionsForEvents(changes.upserts)
     try local { () throws(Errno) in
       try catalog.committed(
         changes, to: newPosition, stamps: stamps, versions: versions, undecided: undecided,
-        origin: origin)
+        keepingParentOf: plan.keepsParent, origin: origin)
     }
     FaultPoint.reach("sync.acknowledged")
     for record in changes.upserts {
@@ -510,7 +519,7 @@ extension ContainerSync {
         try catalog.noteWriteBegan(number)
       }
     }
-    unannounced = []
+    told(changes.chunks)
     supplied += versions.count
     for record in plan.upserts where plan.versions[record.id] != nil {
       if let link = record.links.first { turns.sent(link, at: monotonicNanoseconds()) }

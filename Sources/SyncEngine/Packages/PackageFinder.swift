@@ -64,6 +64,13 @@ struct PackageFinder<View: TreeView> {
     return result
   }
 
+  /// The names that are in no package.
+  mutating func outside(_ links: [Link], _ side: Side) throws(Errno) -> [Link] {
+    var result: [Link] = []
+    for link in links where try root(ofDirectory: link.parent, side) == nil { result.append(link) }
+    return result
+  }
+
   /// Where it is to be when its directories are where the other side has them.
   mutating func rootsAcross(_ record: ItemRecord, _ side: Side) throws(Errno) -> Set<ItemID> {
     var result: Set<ItemID> = []

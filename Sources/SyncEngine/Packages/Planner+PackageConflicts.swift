@@ -16,7 +16,7 @@ extension Planner {
   /// current as a whole, the other is kept as a whole. Where only one side changed it, each item's
   /// own merge is right.
   func settle(
-    _ root: ItemID, _ group: Group, _ homes: [ItemID: Home], _ finder: PackageFinder<View>,
+    _ root: ItemID, _ group: Group, _ homes: [ItemID: Home], _ finder: inout PackageFinder<View>,
     _ targets: inout Targets
   ) throws(Errno) -> PackageSettlement {
     // What goes into the package or out of it merges on its own, and so do the facets of its own
@@ -52,7 +52,9 @@ extension Planner {
     guard isChangedHere, isChangedThere else {
       if lacksNewer { return .waits }
       // The bytes of the base that were uploaded again, since the store had lost them, are no edit.
-      if isChangedThere { takeTheirs(inside.filter { isUploadedAgain($0, targets) }, &targets) }
+      if isChangedThere {
+        try takeTheirs(inside.filter { isUploadedAgain($0, targets) }, &finder, &targets)
+      }
       return .settled
     }
 
@@ -60,13 +62,15 @@ extension Planner {
     guard let rootHere else {
       if let rootThere {
         targets[root] = Target(record: rootThere, replacesContent: true)
-        takeTheirs(inside, &targets)
+        try takeTheirs(inside, &finder, &targets)
       }
       return .settled
     }
     guard let rootThere else {
-      targets[root] = Target(record: rootHere)
-      takeOurs(inside, &targets)
+      let trees = targets.items[root]
+      let revived = Merge.revived(rootHere, removed: trees?.removed, base: trees?.base)
+      targets[root] = Target(record: revived).adding(trees?.keptConflicts ?? [], to: nil)
+      try takeOurs(inside, &finder, &targets)
       return .settled
     }
     guard let ours = try finder.tree(root, .local, as: merge),
@@ -78,9 +82,9 @@ extension Planner {
     let kept = Set(rootThere.conflicts.map(\.id))
     if !lacksNewer, kept.contains(ours.id) || ours.id == theirs.id {
       // The log has all of it: what is here gives way.
-      takeTheirs(inside, &targets)
+      try takeTheirs(inside, &finder, &targets)
     } else if lacksNewer || (ours.modified, ours.id) > (theirs.modified, theirs.id) {
-      takeOurs(inside, &targets)
+      try takeOurs(inside, &finder, &targets)
       if ours.id != theirs.id, !kept.contains(theirs.id) {
         // Where the package goes, it goes with what is put into it: each for itself could be a cycle.
         if targets.items[root] == nil {
@@ -108,10 +112,18 @@ extension Planner {
     return .settled
   }
 
-  private func takeOurs(_ inside: [ItemID], _ targets: inout Targets) {
+  private func takeOurs(
+    _ inside: [ItemID], _ finder: inout PackageFinder<View>, _ targets: inout Targets
+  ) throws(Errno) {
     for id in inside {
       guard let trees = targets.items[id] else { continue }
+      let outer = try outerNames(trees, &finder)
       guard let local = trees.local else {
+        if !outer.isEmpty, var remote = trees.remote {
+          remote.links = outer
+          targets[id] = Target(record: remote, replacesContent: true)
+          continue
+        }
         targets[id] = Target(record: nil)
         let seen = Set((trees.base?.conflicts ?? []).map(\.id))
         if let remote = trees.remote, remote.kind == .directory,
@@ -157,18 +169,37 @@ extension Planner {
         record.modified = trees.remote?.modified ?? record.modified
         isNews = true
       }
-      record.conflicts = (trees.remote ?? trees.base ?? record).conflicts.filter {
-        $0.id != record.content?.id
+      if let remote = trees.remote {
+        record.conflicts = remote.conflicts
+      } else {
+        // The removed record may hold the very bytes that come back.
+        record.conflicts = (trees.base ?? record).conflicts
+        record.conflicts =
+          Merge.revived(record, removed: trees.removed, base: trees.base).conflicts.filter {
+            $0.manifest == nil || $0.manifest != record.content?.manifest
+          }
       }
+      record.conflicts.removeAll { $0.id == record.content?.id }
+      record.links = try inner(record.links, .local, &finder, with: outer)
       targets[id] = Target(record: record, replacesContent: isNews, commits: commits)
     }
   }
 
-  private func takeTheirs(_ inside: [ItemID], _ targets: inout Targets) {
+  private func takeTheirs(
+    _ inside: [ItemID], _ finder: inout PackageFinder<View>, _ targets: inout Targets
+  ) throws(Errno) {
     for id in inside {
-      guard let trees = targets.items[id], let remote = trees.remote else {
+      guard let trees = targets.items[id] else { continue }
+      let outer = try outerNames(trees, &finder)
+      guard let remote = trees.remote else {
+        if !outer.isEmpty, let local = trees.local {
+          var record = Merge.revived(local.record, removed: trees.removed, base: trees.base)
+          record.links = outer
+          targets[id] = merge.withLocalContent(local, in: record, parent: trees.base?.content?.id)
+          continue
+        }
         // The version of our package has no conflict versions of its files, so such a file stays.
-        if targets.items[id]?.hasOnlyCopies != true { targets[id] = Target(record: nil) }
+        if !trees.hasOnlyCopies { targets[id] = Target(record: nil) }
         continue
       }
       if let content = remote.content, content.manifest == nil, content.device == merge.device {
@@ -179,6 +210,7 @@ extension Planner {
       let isNews =
         trees.local.map { $0.edited != nil || $0.record.content?.id != remote.content?.id } ?? true
       var record = remote
+      record.links = try inner(remote.links, .remote, &finder, with: outer)
       if let local = trees.local, Self.isUnsent(remote) {
         record.attributes =
           merge.attributes(local: local, base: trees.base, remote: remote).attributes
@@ -186,6 +218,32 @@ extension Planner {
       targets[id] = Target(
         record: record, replacesContent: remote.kind == .file && isNews || trees.local == nil)
     }
+  }
+
+  /// The names that a file is to have outside of packages: those that neither side took away. A
+  /// conflict of its package does not concern them.
+  private func outerNames(
+    _ trees: ItemTrees, _ finder: inout PackageFinder<View>
+  ) throws(Errno) -> [Link] {
+    let here = Set(try finder.outside(trees.local?.record.links ?? [], .local))
+    let there = Set(try finder.outside(trees.remote?.links ?? [], .remote))
+    guard !here.isEmpty || !there.isEmpty else { return [] }
+    // If only one side has it outside, its directory was moved, and nobody removed it.
+    var removed: Set<Link> = []
+    for record in [trees.local?.record, trees.remote] {
+      removed.formUnion(Set(trees.base?.links ?? []).subtracting(record?.links ?? []))
+    }
+    return here.union(there).subtracting(removed).sorted()
+  }
+
+  private func inner(
+    _ links: [Link], _ side: PackageFinder<View>.Side, _ finder: inout PackageFinder<View>,
+    with outer: [Link]
+  ) throws(Errno) -> [Link] {
+    let outside = Set(try finder.outside(links, side))
+    // Those of a directory are never outside.
+    guard !outside.isEmpty || !outer.isEmpty else { return links }
+    return Set(links.filter { !outside.contains($0) }).union(outer).sorted()
   }
 
   private func isUploadedAgain(_ id: ItemID, _ targets: Targets) -> Bool {
@@ -211,6 +269,46 @@ extension Planner {
     record.modified = local.record.modified
     record.content = merge.version(of: local, edited: edited, parent: nil)
     return Target(record: record, commits: edited)
+  }
+
+  // MARK: What left a package
+
+  /// Nobody removed what went with a package that lost a conflict, and the version that was kept of
+  /// it lacks what was done here since. What was changed here, and is in no package any more, stays
+  /// with all that is in it.
+  func keepChangesOfLosers(_ homes: [ItemID: Home], _ targets: inout Targets) throws(Errno) {
+    var gone: [ItemID: Target] = [:]
+    var children: [ItemID: [ItemID]] = [:]
+    var kept: [ItemID] = []
+    for id in targets.ids where targets[id]?.record == nil && homes[id]?.here.isEmpty ?? true {
+      guard let trees = targets.items[id], let local = trees.local, local.edited == nil,
+        trees.remote == nil, let base = trees.base,
+        local.record.kind != .file || local.record.content?.manifest != nil,
+        try wasInALoser(base, targets)
+      else { continue }
+      gone[id] = Target(record: Merge.revived(local.record, removed: trees.removed, base: base))
+      for link in local.record.links { children[link.parent, default: []].append(id) }
+      if !Self.isSame(local, base) { kept.append(id) }
+    }
+    while let id = kept.popLast() {
+      guard let target = gone.removeValue(forKey: id) else { continue }
+      targets[id] = target
+      kept += children[id] ?? []
+    }
+  }
+
+  /// Whether something above it has a conflict version that waits.
+  private func wasInALoser(_ base: ItemRecord, _ targets: Targets) throws(Errno) -> Bool {
+    var pending = base.links.map(\.parent)
+    var passed: Set<ItemID> = [.root]
+    while let id = pending.popLast() {
+      guard passed.insert(id).inserted else { continue }
+      let trees = targets.items[id]
+      let remote = try trees == nil ? view.remoteRecord(id) : trees?.remote
+      if remote?.conflicts.isEmpty == false { return true }
+      pending += (trees?.base ?? remote)?.links.map(\.parent) ?? []
+    }
+    return false
   }
 
   // MARK: Comparing

@@ -38,6 +38,7 @@ extension Planner {
       }
       if !home.all.isEmpty { homes[id] = home }
     }
+    try keepChangesOfLosers(homes, &targets)
     guard !homes.isEmpty else { return }
     let groups = groups(homes, targets)
     targets.groups = groups.map(\.items)
@@ -61,7 +62,7 @@ extension Planner {
         var first: Set<ItemID> = []
         var waits = false
         for root in group.roots.sorted() {
-          switch try settle(root, group, homes, finder, &targets) {
+          switch try settle(root, group, homes, &finder, &targets) {
           case .settled: break
           case .keepsOurs: first.insert(root)
           case .waits: waits = true

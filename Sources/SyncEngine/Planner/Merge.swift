@@ -13,6 +13,9 @@ struct Target {
   var needsUpload = false
   /// `record` is to be put into the log and is not yet to be shown here.
   var isRemoteOnly = false
+  /// The log has another content by name only, of which the edit was not made. The base keeps its
+  /// content until the edit is in the log: it is the edit's parent.
+  var keepsParent = false
   /// Nothing can be decided now: a program is writing, or the content is not up.
   var isDeferred = false
   /// A directory that is gone elsewhere and is kept here for what never leaves the device.
@@ -23,7 +26,7 @@ struct Target {
 
 extension Target {
   /// With conflict versions that the log is to have again, as it has them if it does.
-  fileprivate func adding(_ kept: [ContentVersion], to remote: ItemRecord?) -> Target {
+  func adding(_ kept: [ContentVersion], to remote: ItemRecord?) -> Target {
     guard !kept.isEmpty, let lacking = record?.lacks(kept) else { return self }
     var result = self
     result.record?.supply(
@@ -72,6 +75,9 @@ struct Merge {
     {
       return Target(record: nil)
     }
+    if let kept = Self.withUnknownNames(remote, base: base) {
+      return Target(record: kept, replacesContent: true)
+    }
     let known = Set((base?.conflicts ?? []).map(\.id))
     guard let base,
       base.content?.id == remote.content?.id || PlantedMistake.removalBeatsEdit.isPlanted,
@@ -87,6 +93,11 @@ struct Merge {
     let (base, removed) = (trees.base, trees.removed)
     // An edit that the log had before the removal, and whose answer was lost, is no news.
     let isEdit = local.edited.map { !Self.names($0, base?.content) } ?? false
+    if !isEdit, let kept = Self.withUnknownNames(local.record, base: base) {
+      if local.isBusy { return Target(record: local.record, isDeferred: true) }
+      let record = Self.revived(kept, removed: removed, base: base)
+      return withLocalContent(local, in: record, parent: base?.content?.parent)
+    }
     if base != nil, !isEdit, !PlantedMistake.revivesUnedited.isPlanted {
       // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
       // to wait for that.
@@ -142,6 +153,15 @@ struct Merge {
     }
     guard !contents.isEmpty else { return false }
     return edited.manifest.map { manifest in contents.contains { $0.manifest == manifest } }
+  }
+
+  /// A file that the other side removed, with the hard links alone that this one did not know of.
+  /// Nil if there are none, or if the file was renamed: then it is gone.
+  private static func withUnknownNames(_ record: ItemRecord, base: ItemRecord?) -> ItemRecord? {
+    guard let base, record.kind != .directory, record.links.count > 1 else { return nil }
+    var result = record
+    result.links.removeAll { base.links.contains($0) }
+    return result.links.isEmpty ? nil : result
   }
 
   private static func names(_ edited: EditedContent, _ content: ContentVersion?) -> Bool {
@@ -200,11 +220,16 @@ struct Merge {
         $0.id == edited.version || ($0.manifest == nil && $0.device == device)
       } ?? true
     let isConflict = base?.content?.id != remote.content?.id && !isOwn
+    let keepsParent =
+      remote.content.map {
+        $0.manifest == nil && $0.id != edited.version && $0.id != base?.content?.id
+      } ?? false
     if local.isBusy {
       // Its other facets may go on; its content is as it was.
       merged.content = remote.content
       merged.modified = remote.modified
-      return Target(record: merged, needsUpload: true, isDeferred: isConflict)
+      return Target(
+        record: merged, needsUpload: true, keepsParent: keepsParent, isDeferred: isConflict)
     }
     if edited.manifest == nil, let content = remote.content, content.id == edited.version {
       merged.content = content
@@ -250,8 +275,10 @@ struct Merge {
       // An announced content keeps the parent of its announcement. The log may also have another
       // content by name only that this device made: the edit was made of the base.
       let isAnnounced = remote.content?.id == edited.version
-      return withLocalContent(
+      var target = withLocalContent(
         local, in: merged, parent: isAnnounced ? remote.content?.parent : base?.content?.id)
+      target.keepsParent = keepsParent
+      return target
     }
     return conflict(
       local: local, edited: edited, base: base?.content, remote: remote,
@@ -315,7 +342,7 @@ struct Merge {
     return Target(record: kept, isRemoteOnly: true)
   }
 
-  private func withLocalContent(
+  func withLocalContent(
     _ local: LocalSide, in record: ItemRecord, parent: VersionID?
   ) -> Target {
     guard record.kind == .file, let edited = local.edited else { return Target(record: record) }

@@ -35,6 +35,9 @@ package struct Plan: Sendable {
   /// Items of these packages. A local operation does not move their base: if it did and the segment
   /// failed, no later plan would see the conflict.
   package var keepsBase: Set<ItemID> = []
+  /// Edits that were not made of the content that the log names. Neither an operation nor a segment
+  /// moves the content of their base: it is the parent of the edit.
+  package var keepsParent: Set<ItemID> = []
   /// Removals of items that one of these has: nobody removed them.
   package var archived: Set<ItemID> = []
   /// Packages in which something is done here: as a whole, or not now.

@@ -137,6 +137,7 @@ package struct Planner<View: TreeView> {
       guard let target = targets[id] else { continue }
       let trees = targets.items[id] ?? ItemTrees()
       if target.needsUpload { plan.uploads.append(id) }
+      if target.keepsParent { plan.keepsParent.insert(id) }
       if target.isDeferred {
         plan.deferred.append(id)
         continue
@@ -186,7 +187,11 @@ package struct Planner<View: TreeView> {
       let isWhole = !target.needsUpload
       if changesRemote {
         plan.upserts.append(record)
-        if trees.local != nil { plan.ofHere.insert(id) }
+        if target.keepsParent, record.content == trees.remote?.content {
+          plan.undecided.insert(id)
+        } else if trees.local != nil {
+          plan.ofHere.insert(id)
+        }
       }
       if isWhole, changesRemote || target.commits != nil {
         plan.settled[id] = trees.stamp ?? 0
