@@ -134,16 +134,27 @@ package struct SnapshotIndex: Hashable, Sendable {
   package let items: UInt64
   /// The last recovery that the log stands on.
   package let recovery: LogRecovery?
+  /// Segments before this one that the writer had read, ascending: at most `LogRecovery.mostKnown`,
+  /// and none from a release that did not tell.
+  package let known: [LogPosition]
 
   package init(
     position: LogPosition, origin: LogOrigin, writer: PackID, parts: [Part], items: UInt64,
-    recovery: LogRecovery? = nil
+    recovery: LogRecovery? = nil, known: [LogPosition] = []
   ) {
+    self.known = known
     self.recovery = recovery
     self.position = position
     self.origin = origin
     self.writer = writer
     self.parts = parts
     self.items = items
+  }
+
+  /// Whether a device that has read up to a position has read another log than the writer. A
+  /// position before all that the writer tells of says nothing.
+  package func isFork(for position: LogPosition) -> Bool {
+    guard let first = known.first, position.sequence >= first.sequence else { return false }
+    return !(known + [self.position]).contains(position)
   }
 }

@@ -79,6 +79,8 @@ extension SnapshotIndex {
     wire.partLengths = parts.map(\.length)
     wire.items = items
     if let recovery { wire.recovery = recovery.wire }
+    wire.knownSequences = known.map(\.sequence)
+    wire.knownHashes = Data(known.flatMap(\.hash))
     return Wire.encode(wire)
   }
 
@@ -102,7 +104,24 @@ extension SnapshotIndex {
         Part(hash: Array(hashes[index * 32..<index * 32 + 32]), length: wire.partLengths[index])
       }, items: wire.items,
       recovery: wire.hasRecovery
-        ? try LogRecovery(wire: wire.recovery, upTo: wire.sequence) : nil)
+        ? try LogRecovery(wire: wire.recovery, upTo: wire.sequence) : nil,
+      known: try LogPosition.list(wire.knownSequences, wire.knownHashes, before: wire.sequence))
+  }
+}
+
+extension LogPosition {
+  /// At most `LogRecovery.mostKnown`, ascending, all before `limit`.
+  fileprivate static func list(
+    _ sequences: [UInt64], _ hashes: Data, before limit: UInt64
+  ) throws(RecordError) -> [LogPosition] {
+    guard sequences.count <= LogRecovery.mostKnown, hashes.count == sequences.count * 32,
+      zip(sequences, sequences.dropFirst()).allSatisfy({ $0 < $1 }),
+      sequences.last.map({ $0 < limit }) ?? true
+    else { throw RecordError("the segments that a writer had read do not fit its log") }
+    let bytes = [UInt8](hashes)
+    return sequences.enumerated().map { index, sequence in
+      LogPosition(sequence: sequence, hash: Array(bytes[index * 32..<index * 32 + 32]))
+    }
   }
 }
 
@@ -124,12 +143,11 @@ extension LogRecovery {
   }
 
   fileprivate init(wire: WireRecovery, upTo limit: UInt64) throws(RecordError) {
-    let sequences = wire.knownSequences
-    guard wire.number > 0, wire.sequence > 0, wire.sequence <= limit,
-      sequences.count <= Self.mostKnown, wire.knownHashes.count == sequences.count * 32,
-      zip(sequences, sequences.dropFirst()).allSatisfy({ $0 < $1 }),
-      sequences.last.map({ $0 < wire.sequence }) ?? true
-    else { throw RecordError("a recovery does not fit its log") }
+    guard wire.number > 0, wire.sequence > 0, wire.sequence <= limit else {
+      throw RecordError("a recovery does not fit its log")
+    }
+    let known = try LogPosition.list(
+      wire.knownSequences, wire.knownHashes, before: wire.sequence)
     guard wire.disputedPackages.count <= Self.mostDisputed else {
       throw RecordError("a recovery names \(wire.disputedPackages.count) packages")
     }
@@ -141,12 +159,8 @@ extension LogRecovery {
       }
       disputed.append(id)
     }
-    let hashes = [UInt8](wire.knownHashes)
     self.init(
-      number: wire.number, sequence: wire.sequence,
-      known: sequences.enumerated().map { index, sequence in
-        LogPosition(sequence: sequence, hash: Array(hashes[index * 32..<index * 32 + 32]))
-      }, disputed: disputed)
+      number: wire.number, sequence: wire.sequence, known: known, disputed: disputed)
   }
 }
 

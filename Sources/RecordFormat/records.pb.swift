@@ -466,6 +466,12 @@ nonisolated struct WireSnapshotIndex: Sendable {
   /// Clears the value of `recovery`. Subsequent reads from it will return its default value.
   mutating func clearRecovery() {self._recovery = nil}
 
+  /// Segments before this one that its writer had read, ascending, and the SHA-256 of each as stored,
+  /// one after another. Who has read another one of these numbers has read another log.
+  var knownSequences: [UInt64] = []
+
+  var knownHashes: Data = Data()
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -1263,7 +1269,7 @@ nonisolated extension WireSnapshotPart: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".SnapshotIndex"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0\u{1}recovery\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0\u{1}recovery\0\u{3}known_sequences\0\u{3}known_hashes\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1280,6 +1286,8 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
       case 7: try { try decoder.decodeRepeatedUInt64Field(value: &self.partLengths) }()
       case 8: try { try decoder.decodeSingularUInt64Field(value: &self.items) }()
       case 9: try { try decoder.decodeSingularMessageField(value: &self._recovery) }()
+      case 10: try { try decoder.decodeRepeatedUInt64Field(value: &self.knownSequences) }()
+      case 11: try { try decoder.decodeSingularBytesField(value: &self.knownHashes) }()
       default: break
       }
     }
@@ -1317,6 +1325,12 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
     try { if let v = self._recovery {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 9)
     } }()
+    if !self.knownSequences.isEmpty {
+      try visitor.visitPackedUInt64Field(value: self.knownSequences, fieldNumber: 10)
+    }
+    if !self.knownHashes.isEmpty {
+      try visitor.visitSingularBytesField(value: self.knownHashes, fieldNumber: 11)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1330,6 +1344,8 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.partLengths != rhs.partLengths {return false}
     if lhs.items != rhs.items {return false}
     if lhs._recovery != rhs._recovery {return false}
+    if lhs.knownSequences != rhs.knownSequences {return false}
+    if lhs.knownHashes != rhs.knownHashes {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

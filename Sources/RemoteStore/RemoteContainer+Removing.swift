@@ -25,9 +25,14 @@ extension RemoteContainer {
     }
   }
 
-  /// Removes the snapshots before one, each index before its parts: a snapshot that is there is whole.
-  package func removeSnapshots(before sequence: UInt64) async throws(RemoteError) {
-    let old = try await snapshotKeys().filter { $0.sequence < sequence }
+  /// Removes the snapshots before one, each index before its parts: a snapshot that is there is
+  /// whole. `spared`: one that stays.
+  package func removeSnapshots(
+    before sequence: UInt64, sparing spared: UInt64? = nil
+  ) async throws(RemoteError) {
+    let old = try await snapshotKeys().filter {
+      $0.sequence < sequence && $0.sequence != spared
+    }
     let store = store
     for key in (old.filter(\.isIndex) + old.filter { !$0.isIndex }).map(\.key) {
       try await storing { () async throws(StoreError) in try await store.delete(key) }

@@ -150,11 +150,12 @@ package final class SnapshotWriter: Sendable {
 
   /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as good.
   package func finish(
-    _ parts: [SnapshotIndex.Part], items: UInt64, recovery: LogRecovery? = nil
+    _ parts: [SnapshotIndex.Part], items: UInt64, recovery: LogRecovery? = nil,
+    known: [LogPosition] = []
   ) async throws(RemoteError) -> SnapshotMark? {
     let index = SnapshotIndex(
       position: position, origin: origin, writer: writer, parts: parts, items: items,
-      recovery: recovery)
+      recovery: recovery, known: known)
     let name = ObjectName.snapshotIndex(container.incarnation, position.sequence)
     let header = recovery == nil ? ObjectHeader.snapshotIndex : .recoveredIndex
     let stored =

@@ -36,8 +36,10 @@ import Testing
     }
   }
 
-  @Test("an edit of a conflict's winner does not follow the loser that its own device made")
-  func editOfAWinner() async throws {
+  @Test(
+    "an edit of a conflict's winner does not follow the loser that its own device made",
+    arguments: [false, true])
+  func editOfAWinner(isRenamed: Bool) async throws {
     try await withRestorableStore { house in
       let (writer, other) = (try house.device(), try house.device())
       let (holder, reader) = (try house.device(), try house.device())
@@ -56,11 +58,23 @@ import Testing
       try await settle(other, writer)
       #expect(try await writer.read(file) == Array("winner".utf8))
       for device in [other, writer] { device.offline.set(offline: true) }
-      try writer.write(file, Array("edit".utf8))
+      let renamed = isRenamed ? "Documents/g" : file
+      if isRenamed { try writer.rename(file, renamed) }
+      let number = try #require(try writer.find(renamed)).number
+      if isRenamed { writer.coordinator.opened(number, forWriting: true) }
+      try writer.write(renamed, Array("edit".utf8))
       reader.offline.set(offline: false)
       try await recover(reader, on: house, from: earlier)
 
       writer.offline.set(offline: false)
+      if isRenamed {
+        // Device and recovered log agreed on nothing so far, so the log has its way.
+        try await eventually("the name is that of the log") {
+          try? await writer.sync.sync(timeout: .seconds(2))
+          return try writer.find(file) != nil
+        }
+        writer.coordinator.closed(number, forWriting: true)
+      }
       try await writer.sync.sync(timeout: .seconds(240))
       holder.offline.set(offline: false)
       try await settle(writer, reader, holder)
@@ -73,10 +87,11 @@ import Testing
 
   @Test(
     "an older content stays while nobody can read the newer one, or if that is removed",
-    arguments: ["Documents/d", "Documents/p.pages"], [false, true])
-  func olderContent(directory: String, isRemoved: Bool) async throws {
+    arguments: ["Documents/d", "Documents/p.pages"], Meanwhile.allCases)
+  fileprivate func olderContent(directory: String, meanwhile: Meanwhile) async throws {
     try await withRestorableStore { house in
-      let (away, writer, reader) = (try house.device(), try house.device(), try house.device())
+      let (away, writer) = (try house.device(), try house.device())
+      let reader = try house.device(settings: SyncSettings(compaction: .eager))
       let file = "\(directory)/a"
       try away.makeDirectory(directory)
       let earlier = try await house.copy()
@@ -88,7 +103,7 @@ import Testing
       writer.offline.set(offline: true)
       try await reader.sync.sync(timeout: .seconds(240))
       try await recover(reader, on: house, from: earlier)
-      if isRemoved {
+      if meanwhile == .removal {
         try reader.remove(file)
         try await reader.sync.sync(timeout: .seconds(240))
       }
@@ -96,9 +111,69 @@ import Testing
       away.offline.set(offline: false)
       try await settle(reader, away)
       for device in [reader, away] { #expect(try await device.read(file) == [1]) }
+      if meanwhile == .compaction { try await compact(reader) }
       writer.offline.set(offline: false)
       try await settle(writer, reader, away)
       for device in [writer, reader, away] { #expect(try await device.read(file) == [2, 2]) }
+    }
+  }
+
+  @Test("a recovery on a device that knows a pack as deleted gives up nothing in that pack")
+  func contentOfADeletedPack() async throws {
+    try await withRestorableStore { house in
+      let cleaner = try house.device(settings: SyncSettings(compaction: .eager))
+      let other = try house.device()
+      for number in 0..<10 {
+        try cleaner.write("Documents/\(number)", Array("content \(number)".utf8))
+      }
+      try await settle(cleaner, other)
+      try await cleaner.evict("Documents/0")
+      other.offline.set(offline: true)
+      let earlier = try await house.copy()
+      for number in 1..<10 { try cleaner.remove("Documents/\(number)") }
+      try await cleaner.sync.sync(timeout: .seconds(240))
+      try await cleaner.sync.forget(nil)
+      for _ in 0..<6 { try await cleaner.sync.compact() }
+      let packs = try await house.packs()
+      #expect(packs.isDisjoint(with: earlier.keys))
+
+      try await recover(cleaner, on: house, from: earlier)
+      other.offline.set(offline: false)
+      try await settle(other, cleaner)
+      for device in [cleaner, other] {
+        #expect(try await device.read("Documents/0") == Array("content 0".utf8))
+      }
+    }
+  }
+
+  @Test("an edit after a recovery and a compaction replaces no newer content that it does not know")
+  func editBeforeACompaction() async throws {
+    try await withRestorableStore { house in
+      let holder = try house.device()
+      let reader = try house.device(settings: SyncSettings(compaction: .eager))
+      let file = "Documents/f"
+      try holder.write(file, Array("base".utf8))
+      try await settle(holder, reader)
+      let earlier = try await house.copy()
+      try holder.write("Documents/other", [1])
+      try await settle(holder, reader)
+      _ = try await reader.read(file)
+      reader.offline.set(offline: true)
+      try holder.write(file, Array("holder's".utf8))
+      try await holder.sync.sync(timeout: .seconds(240))
+      holder.offline.set(offline: true)
+      reader.offline.set(offline: false)
+      try await recover(reader, on: house, from: earlier)
+      try reader.write(file, Array("reader's".utf8))
+      try await reader.sync.sync(timeout: .seconds(240))
+      try await compact(reader)
+
+      holder.offline.set(offline: false)
+      try await settle(holder, reader)
+      for device in [holder, reader] {
+        let texts = try await contents(device, file)
+        for text in ["holder's", "reader's"] { #expect(texts.contains(text), "\(text)") }
+      }
     }
   }
 
@@ -190,6 +265,11 @@ import Testing
     }
   }
 
+  /// Until the log before a snapshot is gone.
+  private func compact(_ device: EngineDevice) async throws {
+    for _ in 0..<4 { try await device.sync.compact() }
+  }
+
   /// Sets the store back. The device recovers it.
   private func recover(
     _ device: EngineDevice, on house: RestorableHousehold, from earlier: [String: [UInt8]]
@@ -215,3 +295,6 @@ import Testing
     return result
   }
 }
+
+/// What happens between a recovery and the return of a device.
+private enum Meanwhile: CaseIterable { case nothing, removal, compaction }

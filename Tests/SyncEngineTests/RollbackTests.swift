@@ -109,6 +109,44 @@ extension EngineDevice {
     }
   }
 
+  @Test("a device does not follow a log that others went on with after the store went back")
+  func logOfOthers() async throws {
+    try await withRestorableStore { house in
+      let holder = try house.device()
+      let other = try house.device(settings: SyncSettings(compaction: .eager))
+      try holder.write("Documents/old", [1])
+      try await settle(holder, other)
+      let earlier = try await house.copy()
+      other.offline.set(offline: true)
+      try holder.write("Documents/only", [1, 2, 3])
+      try await holder.sync.sync()
+      holder.offline.set(offline: true)
+      let position = try holder.catalog.position()
+
+      // The other device has not read that, and finds nothing wrong.
+      try await house.restore(earlier)
+      other.offline.set(offline: false)
+      for number in 0..<4 {
+        try other.makeDirectory("Documents/\(number)")
+        try await other.sync.sync()
+      }
+      for _ in 0..<4 { try await other.sync.compact() }
+      let first = try await house.log().min()
+      #expect(try #require(first) > position.sequence + 1)
+
+      holder.offline.set(offline: false)
+      await #expect(throws: SyncFailure.self) { try await holder.sync.sync() }
+      #expect(!holder.sync.condition.isNormal)
+      #expect(try holder.find("Documents/only")?.content == .local)
+      _ = try await holder.sync.recoverStore()
+      try await settle(holder, other)
+      for device in [holder, other] {
+        #expect(try await device.read("Documents/only") == [1, 2, 3])
+        #expect(try device.find("Documents/3") != nil)
+      }
+    }
+  }
+
   @Test("content in packs that the store lost is not evicted, though the log is whole")
   func contentOfLostPacksStays() async throws {
     try await withRestorableStore { house in

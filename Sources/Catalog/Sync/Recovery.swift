@@ -71,7 +71,10 @@ extension Engine {
     try checkStagedTree()
     let own = try foldedPositions()
     let log: RecoveredLog =
-      if let last = own.last, recovery.known.contains(last) {
+      if mark.sequence != recovery.sequence {
+        // Nobody knows which of it the recovery published and which came later.
+        .apart
+      } else if let last = own.last, recovery.known.contains(last) {
         .later
       } else if let head = recovery.known.last, own.contains(head) {
         .earlier
@@ -257,8 +260,9 @@ extension Engine {
         mark(inode)
         continue
       }
-      // The recovered log may have it by name only: its chunks were told of on a line that is lost.
-      guard log != .later, current?.id != version || current?.manifest == nil else { continue }
+      // The recovered log may have it by name only: its chunks were told of on a line that is lost,
+      // or stood elsewhere than on the one that the store went back to.
+      guard current?.id == version ? current?.manifest == nil : log != .later else { continue }
       let manifest = try shownContent(inode)?.manifest
       if let manifest, try isReadable(manifest) {
         if record != nil { try keepVersion(version, of: inode) }

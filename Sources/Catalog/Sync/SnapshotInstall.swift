@@ -15,7 +15,8 @@ extension Engine {
   /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
   /// is no tree; EIO as `requireAllStaged`.
   func install(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery?
+    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery?,
+    known: [LogPosition]
   ) throws {
     guard mark.sequence > (try position()).sequence else { throw Errno.invalidArgument }
     try requireAllStaged()
@@ -28,6 +29,7 @@ extension Engine {
     try replaceRest()
     try settleSending()
     try finishInstall(mark, hash: hash, from: device)
+    for position in known where position.sequence < mark.sequence { try noteFolded(position) }
     if let recovery { try setRecovery(recovery) }
   }
 
@@ -153,11 +155,13 @@ extension Engine {
 }
 
 extension ContainerCatalog {
-  /// Makes what was staged the remote tree, in one transaction, durably.
+  /// Makes what was staged the remote tree, in one transaction, durably. `known`: segments before
+  /// it that its writer had read.
   package func installSnapshot(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, recovery: LogRecovery? = nil
+    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, recovery: LogRecovery? = nil,
+    known: [LogPosition] = []
   ) throws(Errno) {
-    try installDurably { try $0.install(mark, hash: hash, from: device, recovery) }
+    try installDurably { try $0.install(mark, hash: hash, from: device, recovery, known: known) }
   }
 
   /// Makes changes past memory durable. EIO when their transaction is lost before it is committed:

@@ -26,13 +26,16 @@ extension ContainerSync {
     let recovery = try local { () throws(Errno) in try catalog.recovery() }
     let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
     let position = export.position
+    let known = try local { () throws(Errno) in
+      try catalog.foldedPositions().filter { $0.sequence < position.sequence }
+    }
     try local { () throws(Errno) in try catalog.noteWriting(snapshotAt: position.sequence) }
     let writer = remote.writeSnapshot(at: position, from: origin)
     let (parts, items) = try await put(export, to: writer)
     export.end()
     try await requireSoundStore(remote, withoutSnapshot: lost)
     var mark = try await remotely { () throws(RemoteError) in
-      try await writer.finish(parts, items: items, recovery: recovery)
+      try await writer.finish(parts, items: items, recovery: recovery, known: known)
     }
     FaultPoint.reach("compact.index-put")
     if mark == nil {
@@ -105,9 +108,13 @@ extension ContainerSync {
 
   /// Makes the newest whole snapshot the remote tree that a device at a position may take for it:
   /// one that comes after the position on the same log, or one after a later recovery, wherever it
-  /// is. False: there is none. One that is damaged is passed over for an older one; its error is
-  /// thrown when none is left. `onlyRecovered`: the log is not the one that this device has read,
-  /// so that only a recovery leads on.
+  /// is. A snapshot of a log that lacks what this device has read is none: the store went back, and
+  /// others went on from there. False: there is none. One that is damaged is passed over for an
+  /// older one; its error is thrown when none is left. `onlyRecovered`: the log is not the one that
+  /// this device has read, so that only a recovery leads on.
+  ///
+  /// What follows a recovery is judged by the state that the recovery itself published
+  /// (`installRecovered`). So its own snapshot comes before the newest one, if the store has it.
   ///
   /// With a `reason` why this device cannot go on, a damaged snapshot of a later recovery counts as
   /// a rollback: the store was set back in the midst of that recovery, and any device may recover
@@ -122,8 +129,12 @@ extension ContainerSync {
     }
     var failure: CycleFailure?
     var brokenRecovery: String?
+    // An older snapshot of another log may not tell that it is one.
+    var isFork = false
     defer { coordinator.catalog.useLargeCache(false) }
-    for sequence in found {
+    var pending = found
+    while !pending.isEmpty {
+      let sequence = pending.removeFirst()
       // Of an index that cannot be read the number tells.
       var isLater = sequence % Self.recoveryStep == 0 && sequence > position.sequence
       do throws(CycleFailure) {
@@ -131,10 +142,18 @@ extension ContainerSync {
           try await remote.snapshot(sequence)
         }
         isLater = index.recovery.map { $0.isLater(than: own) } ?? false
+        if index.recovery == own, index.isFork(for: position) { isFork = true }
         guard
           position == .start || isLater
-            || (!onlyRecovered && index.recovery == own && sequence > position.sequence)
+            || (!onlyRecovered && !isFork && index.recovery == own && sequence > position.sequence)
         else { continue }
+        if isLater, position != .start, let first = index.recovery?.sequence, first != sequence,
+          let place = pending.firstIndex(of: first)
+        {
+          pending.remove(at: place)
+          pending.insert(contentsOf: [first, sequence], at: 0)
+          continue
+        }
         try await install(index, remote, isRecovery: isLater && position != .start)
         coordinator.tellContainer()
         return true
@@ -190,7 +209,8 @@ extension ContainerSync {
     } else {
       try taking(index) { () throws(Errno) in
         try catalog.installSnapshot(
-          mark, hash: index.position.hash, from: index.origin.device, recovery: index.recovery)
+          mark, hash: index.position.hash, from: index.origin.device, recovery: index.recovery,
+          known: index.known)
       }
     }
     FaultPoint.reach("compact.installed")
@@ -271,8 +291,9 @@ extension ContainerSync {
       try await remote.removeLog(upTo: limit)
     }
     try await requireSoundStore(remote)
+    let recovery = try local { () throws(Errno) in try catalog.recovery() }
     try await remotely { () throws(RemoteError) in
-      try await remote.removeSnapshots(before: sequence)
+      try await remote.removeSnapshots(before: sequence, sparing: recovery?.sequence)
     }
     try local { () throws(Errno) in
       try catalog.forgetSnapshots(before: sequence)

@@ -125,6 +125,8 @@ extension ContainerSync {
     hasResumed = false
     isRecovered = nil
     try resumeUploads()
+    // The log had some of them before.
+    awaitingContent = []
   }
 
   /// Conflict versions that the log had before a recovery and lacks now.

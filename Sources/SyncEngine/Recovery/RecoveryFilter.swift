@@ -46,7 +46,12 @@ final class RecoveryFilter {
     // content locally takes it for new (`installRecovered`).
     result.removed = part.removed.filter { $0.record.contents.allSatisfy(isReadable) }
     result.chunks = part.chunks.filter { packs.contains($0.pack) }
-    result.packs = part.packs.filter { packs.contains($0.pack) || $0.state == .deleted }
+    result.packs = part.packs.compactMap { pack in
+      guard packs.contains(pack.pack) else { return pack.state == .deleted ? pack : nil }
+      // In the state to which the store went back others may name what is in it. If nobody does, it
+      // is condemned again.
+      return PackRecord(pack: pack.pack, bytes: pack.bytes)
+    }
     return result
   }
 }
