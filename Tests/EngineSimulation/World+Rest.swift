@@ -438,12 +438,14 @@ struct ItemHistory {
   private var versions: [ItemID: Set<VersionID>] = [:]
   /// The contents of the newest record.
   private var latest: [ItemID: Set<Manifest>] = [:]
+  /// Its names.
+  private var links: [ItemID: Set<Link>] = [:]
   private var removed: Set<ItemID> = []
 
   init(restored: Set<ItemID>) { self.restored = restored }
 
   /// The defects of a segment. The reasons to come back are the trash, an edit that the removal
-  /// did not know, and for a directory what is in it.
+  /// did not know, a hard link that it did not know, and for a directory what is in it.
   mutating func note(_ changes: LogChanges) -> [String] {
     var problems: [String] = []
     for record in changes.upserts {
@@ -451,7 +453,7 @@ struct ItemHistory {
       if removed.remove(record.id) != nil, record.kind != .directory,
         !restored.contains(record.id)
       {
-        if !isEdit(record) {
+        if !isEdit(record), !links[record.id, default: []].isDisjoint(with: record.links) {
           let what = manifest.map(Ledger.name(of:)) ?? "nothing"
           problems.append("\(record.id) was removed and came back without a reason, with \(what)")
         }
@@ -460,6 +462,7 @@ struct ItemHistory {
       let all = record.conflicts + [record.content].compactMap(\.self)
       versions[record.id, default: []].formUnion(all.map(\.id))
       latest[record.id] = Set(all.compactMap(\.manifest))
+      links[record.id] = Set(record.links)
     }
     removed.formUnion(changes.removals)
     return problems

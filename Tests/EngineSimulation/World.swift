@@ -33,7 +33,6 @@ final class World: @unchecked Sendable {
     self.seed = seed
     self.directory = directory
     self.bug = bug
-    let compacts = Self.isWanted("SIMULATION_COMPACTS", else: seed % 3 == 0)
     takesFewForMany = Self.isWanted("SIMULATION_MANY", else: seed % 5 == 0)
     hasPackages = Self.isWanted("SIMULATION_PACKAGES", else: seed % 2 == 0)
     let hasQuota = Self.isWanted("SIMULATION_QUOTA", else: seed % 4 == 1)
@@ -42,8 +41,10 @@ final class World: @unchecked Sendable {
     let rollsBack = Self.isWanted(
       "SIMULATION_ROLLBACK", else: seed % 9 == 6 || needsRollbacks)
     self.rollsBack = rollsBack
-    // Neither can be judged without the whole log.
-    self.compacts = compacts && !rollsBack
+    // By its seed alone, every run with rollbacks would compact.
+    let compacts = rollsBack ? seed / 9 % 3 == 0 : seed % 3 == 0
+    self.compacts = Self.isWanted("SIMULATION_COMPACTS", else: compacts)
+    // It cannot be judged without the whole log.
     self.hasQuota = hasQuota && !rollsBack
     hasForeignObjects = Self.isWanted("SIMULATION_FOREIGN", else: seed % 7 == 3)
     deletesContainer = Self.isWanted("SIMULATION_DELETION", else: seed % 11 == 5 && !rollsBack)
