@@ -19,6 +19,8 @@ final class Cloud: @unchecked Sendable {
   private(set) var removedLog: [String: Object] = [:]
   /// Every name, in the order of lists.
   private var names: [String] = []
+  /// Packs that devices removed since somebody asked.
+  private var removedPacks: [String] = []
   /// Some objects are hidden: what a device puts now and removes again was never part of the log.
   private(set) var isIncomplete = false
   private var listeners: [Int: (String) -> Void] = [:]
@@ -47,9 +49,15 @@ final class Cloud: @unchecked Sendable {
     tell(key)
   }
 
+  func takeRemovedPacks() -> [String] {
+    defer { removedPacks = [] }
+    return removedPacks
+  }
+
   func delete(_ key: String) {
     if let object = objects.removeValue(forKey: key) {
       names.remove(at: place(of: key))
+      if StoreKey.isPack(key) { removedPacks.append(key) }
       if key.contains("/log/"), removedLog[key] == nil, !isIncomplete { removedLog[key] = object }
     }
     tell(key)

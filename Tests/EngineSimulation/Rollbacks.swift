@@ -39,6 +39,7 @@ final class Rollbacks {
   }
 
   func step() throws {
+    try excuseGarbage()
     if let setBack {
       // Once more after the last of them has ended.
       try excuse(setBack.copy, onlyConflicts: setBack.evictions.isEmpty)
@@ -99,6 +100,15 @@ final class Rollbacks {
     }
   }
 
+  /// Packs that devices removed are garbage of the log that the cloud went back to, and perhaps not
+  /// of what other devices have read. Here they go within a minute, not a week, long before anybody
+  /// recovers the cloud.
+  func excuseGarbage() throws {
+    let removed = world.cloud.takeRemovedPacks()
+    guard restores > 0, !removed.isEmpty else { return }
+    try excuse(world.cloud.objects, in: Set(removed.compactMap { $0.split(separator: "/").last }))
+  }
+
   /// Whether the log has a part of a content in a pack that the cloud lost.
   func hasLost(_ content: Manifest, _ life: DeviceLife) throws -> Bool {
     let places = try life.catalog.chunkLocations(content.chunks.map(\.id))
@@ -108,8 +118,11 @@ final class Rollbacks {
   }
 
   /// Contents that no device has locally, and of which the copy lacks a part or no device shows
-  /// them. `onlyConflicts`: of those the conflict versions alone.
-  private func excuse(_ copy: [String: Cloud.Object], onlyConflicts: Bool = false) throws {
+  /// them. `onlyConflicts`: of those the conflict versions alone. `gone`: those alone of which a
+  /// device takes a part to be in these packs.
+  private func excuse(
+    _ copy: [String: Cloud.Object], onlyConflicts: Bool = false, in gone: Set<Substring>? = nil
+  ) throws {
     let packs = Set(
       copy.keys.filter { StoreKey.isPack($0) }.compactMap { $0.split(separator: "/").last })
     for account in world.accounts {
@@ -117,12 +130,16 @@ final class Rollbacks {
       var stored: Set<Manifest> = []
       var archived: Set<Manifest> = []
       var losers: Set<Manifest> = []
+      var named: Set<Manifest> = []
       for device in world.devices where device.account === account {
         guard let life = device.life, device.isIntact else { continue }
         for item in try life.items() {
           if item.inode.kind == .directory {
             // A package's conflict version is one archive that only the cloud has.
-            for content in life.keptInConflicts(of: item.inode) { archived.insert(content) }
+            for content in life.keptInConflicts(of: item.inode) {
+              archived.insert(content)
+              if let gone, try life.isPartly(content, in: gone) { named.insert(content) }
+            }
             continue
           }
           guard item.inode.kind == .file else { continue }
@@ -136,8 +153,9 @@ final class Rollbacks {
               placeholders.append(content)
             }
           }
-          for content in placeholders where try life.isStored(content, in: packs) {
-            stored.insert(content)
+          for content in placeholders {
+            if try life.isStored(content, in: packs) { stored.insert(content) }
+            if let gone, try life.isPartly(content, in: gone) { named.insert(content) }
           }
         }
       }
@@ -145,9 +163,12 @@ final class Rollbacks {
       local.subtract(archived)
       local.formUnion(stored)
       for content in account.ledger.acknowledged.keys
-      where !local.contains(content) && (!onlyConflicts || losers.contains(content)) {
+      where !local.contains(content) && (!onlyConflicts || losers.contains(content))
+        && (gone == nil || named.contains(content))
+      {
         account.ledger.supersede(content)
       }
+      guard gone == nil else { continue }
       // What items had is merged by what devices know of it, and conflict versions go with the
       // cloud.
       account.ledger.removePackageVersion()
@@ -206,6 +227,7 @@ extension World {
         let device = devices.first(where: { !($0.life?.sync.condition.isNormal ?? true) }),
         let life = device.life
       else { return }
+      do { try rollbacks?.excuseGarbage() } catch { report("removed packs: \(error)") }
       nonisolated(unsafe) var isDone = false
       scheduler.note("\(device.name) recovers the cloud at the end")
       scheduler.perform(life.owner) {
@@ -230,5 +252,10 @@ extension DeviceLife {
     return content.chunks.allSatisfy { chunk in
       places[chunk.id].map { packs.contains($0.pack.description[...]) } ?? false
     }
+  }
+
+  fileprivate func isPartly(_ content: Manifest, in packs: Set<Substring>) throws -> Bool {
+    let places = try catalog.chunkLocations(content.chunks.map(\.id))
+    return places.values.contains { packs.contains($0.pack.description[...]) }
   }
 }
