@@ -224,22 +224,55 @@ extension RemoteContainer {
   }
 }
 
+extension RemoteContainer {
+  /// What is in a pack, by its own index. Reads all of it.
+  package func contents(of pack: PackID) async throws(RemoteError) -> [ChunkLocation] {
+    let name = ObjectName.pack(incarnation, pack)
+    let store = store
+    let stored = try await storing { () async throws(StoreError) in
+      try await store.get(name, range: 0..<RecordLimits.packLength + 1)
+    }
+    let keys = keys
+    let result = await BlockingWork.run {
+      Result<[ChunkLocation], any Error> { try keys.contents(of: pack, stored, name) }
+    }
+    do {
+      return try result.get()
+    } catch let error as RemoteError {
+      throw error
+    } catch {
+      throw Self.damage(name, error)
+    }
+  }
+}
+
 extension AccountKeys {
+  /// What is in a pack, by its index.
+  fileprivate func contents(
+    of pack: PackID, _ stored: [UInt8], _ name: String
+  ) throws -> [ChunkLocation] {
+    _ = try ObjectHeader.pack.body(of: stored, object: name)
+    let tail = stored.suffix(4)
+    let length = tail.reduce(0) { $0 << 8 | Int($1) }
+    let end = stored.count - 4
+    guard tail.count == 4, length <= end - ObjectHeader.length else {
+      throw SealError(reason: "its index is cut short")
+    }
+    var associated = AssociatedData("pack")
+    associated.append(pack.bytes)
+    let plain = try record.open(
+      stored[(end - length)..<end], associated, limit: Int(RecordLimits.packLength))
+    let locations = try PackContents.decode(plain)
+    guard locations.allSatisfy({ $0.pack == pack }) else {
+      throw SealError(reason: "its index is of another pack")
+    }
+    return locations
+  }
+
   /// The defect of a pack's header or index; nil: there is none.
   fileprivate func frameDamage(of pack: PackID, _ stored: [UInt8], _ name: String) -> String? {
     do {
-      _ = try ObjectHeader.pack.body(of: stored, object: name)
-      let tail = stored.suffix(4)
-      let length = tail.reduce(0) { $0 << 8 | Int($1) }
-      let end = stored.count - 4
-      guard tail.count == 4, length <= end - ObjectHeader.length else {
-        return "its index is cut short"
-      }
-      var associated = AssociatedData("pack")
-      associated.append(pack.bytes)
-      let plain = try record.open(
-        stored[(end - length)..<end], associated, limit: Int(RecordLimits.packLength))
-      _ = try PackContents.decode(plain)
+      _ = try contents(of: pack, stored, name)
       return nil
     } catch RemoteError.damaged(_, let reason) {
       return reason

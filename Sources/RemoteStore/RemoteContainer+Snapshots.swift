@@ -76,7 +76,7 @@ extension RemoteContainer {
     return bytes
   }
 
-  private static func damage(_ name: String, _ error: any Error) -> RemoteError {
+  static func damage(_ name: String, _ error: any Error) -> RemoteError {
     .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
   }
 

@@ -118,30 +118,79 @@ import Testing
     }
   }
 
-  @Test("a recovery on a device that knows a pack as deleted gives up nothing in that pack")
-  func contentOfADeletedPack() async throws {
+  @Test(
+    "a recovery on a device that knows a pack as deleted gives up nothing in that pack",
+    arguments: Knowledge.allCases)
+  fileprivate func contentOfADeletedPack(knowledge: Knowledge) async throws {
     try await withRestorableStore { house in
-      let cleaner = try house.device(settings: SyncSettings(compaction: .eager))
+      var policy = CompactionPolicy.eager
+      if knowledge == .condemned { policy.grace = 30 * CompactionPolicy.day }
+      let cleaner = try house.device(settings: SyncSettings(compaction: policy))
       let other = try house.device()
       for number in 0..<10 {
         try cleaner.write("Documents/\(number)", Array("content \(number)".utf8))
       }
       try await settle(cleaner, other)
       try await cleaner.evict("Documents/0")
-      other.offline.set(offline: true)
+      other.offline.set(offline: knowledge != .moved)
       let earlier = try await house.copy()
       for number in 1..<10 { try cleaner.remove("Documents/\(number)") }
       try await cleaner.sync.sync(timeout: .seconds(240))
       try await cleaner.sync.forget(nil)
       for _ in 0..<6 { try await cleaner.sync.compact() }
       let packs = try await house.packs()
-      #expect(packs.isDisjoint(with: earlier.keys))
+      #expect(packs.isDisjoint(with: earlier.keys) == (knowledge != .condemned))
+      if knowledge == .moved {
+        try await settle(cleaner, other)
+        other.offline.set(offline: true)
+      }
 
       try await recover(cleaner, on: house, from: earlier)
+      if knowledge == .condemned {
+        for _ in 0..<6 { try await cleaner.sync.compact() }
+        #expect(try !cleaner.catalog.condemnedPacks().isEmpty)
+      }
       other.offline.set(offline: false)
       try await settle(other, cleaner)
       for device in [cleaner, other] {
         #expect(try await device.read("Documents/0") == Array("content 0".utf8))
+      }
+    }
+  }
+
+  @Test("an evicted content stays though another device brings its file with another one")
+  func evictedContentOfAMissingItem() async throws {
+    try await withRestorableStore { house in
+      let (reader, writer) = (try house.device(), try house.device())
+      let keeper = try house.device()
+      let file = "Documents/f"
+      try writer.makeDirectory("Documents/d")
+      try await settle(writer, reader, keeper)
+      var earlier = try await house.copy()
+      try reader.makeDirectory("Documents/r")
+      try await settle(reader, writer, keeper)
+      reader.offline.set(offline: true)
+      try writer.write(file, Array("base".utf8))
+      try await settle(writer, keeper)
+      _ = try await keeper.read(file)
+      writer.offline.set(offline: true)
+      try writer.write(file, Array("writer's".utf8))
+      try keeper.write(file, Array("keeper's".utf8))
+      try await keeper.sync.sync(timeout: .seconds(240))
+      try await keeper.evict(file)
+      keeper.offline.set(offline: true)
+
+      // The log goes back, and all packs stay.
+      for (key, bytes) in try await house.copy() where StoreKey.isPack(key) { earlier[key] = bytes }
+      reader.offline.set(offline: false)
+      try await recover(reader, on: house, from: earlier)
+      writer.offline.set(offline: false)
+      try await writer.sync.sync(timeout: .seconds(240))
+      keeper.offline.set(offline: false)
+      try await settle(keeper, writer, reader)
+      for device in [keeper, writer, reader] {
+        let texts = try await contents(device, file)
+        for text in ["keeper's", "writer's"] { #expect(texts.contains(text), "\(text)") }
       }
     }
   }
@@ -298,3 +347,13 @@ import Testing
 
 /// What happens between a recovery and the return of a device.
 private enum Meanwhile: CaseIterable { case nothing, removal, compaction }
+
+/// What the other device knows of a pack whose content was moved.
+private enum Knowledge: CaseIterable {
+  /// It has not heard of that.
+  case place
+  /// Nor has it, and the pack is condemned when it comes back.
+  case condemned
+  /// It knows that the content was moved.
+  case moved
+}

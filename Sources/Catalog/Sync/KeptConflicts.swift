@@ -12,7 +12,8 @@ extension Engine {
   /// has.
   ///
   /// A version that a later log lacks was resolved. Only a damaged version of a `disputed` package
-  /// was left out of that log.
+  /// was left out of that log. A version of a file that it has by name only is kept: nobody else may
+  /// know where its chunks are.
   ///
   /// Returns the packages of which a version is lost, or a part of one. The recovered log may have
   /// the items that it was made of.
@@ -28,15 +29,21 @@ extension Engine {
     for item in Set(conflicted).union(earlier.keys).sorted() {
       guard let old = try remote(item), let inode = try syncedInode(item) else { continue }
       let staged = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
-      if log == .later, staged == nil || !disputed.contains(item) { continue }
+      let new = try decode(staged)
+      let isFile = old.kind == .file
+      if log == .later, new == nil || (!isFile && !disputed.contains(item)) { continue }
       let before = Set((earlier[item] ?? []).map(\.id))
       var kept = old
       kept.content = nil
       let known = Set(old.conflicts.map(\.id))
       kept.conflicts += (earlier[item] ?? []).filter { !known.contains($0.id) }
       let all = kept.conflicts
-      if let new = try decode(staged) {
+      if let new {
         kept.conflicts = try kept.conflicts.compactMap { version in
+          if log == .later, isFile, !before.contains(version.id) {
+            let isNamed = new.conflicts.contains { $0.id == version.id && $0.manifest == nil }
+            return try isNamed && isStored(version, packs) ? version : nil
+          }
           if log == .later, try !before.contains(version.id) && isStored(version, packs) {
             return nil
           }

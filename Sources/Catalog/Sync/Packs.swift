@@ -202,6 +202,11 @@ extension ContainerCatalog {
     try run { try $0.packRow(pack)?.record.state == .deleted }
   }
 
+  /// Whether the log condemned or deleted a pack.
+  package func hasReturned(_ pack: PackID) throws(Errno) -> Bool {
+    try run { try $0.packRow(pack).map { $0.record.state != .inUse } ?? false }
+  }
+
   /// The item's content is to be sent as if it had been made here: nobody else has it any more.
   package func forgetVersion(of item: ItemID) throws(Errno) -> Bool {
     try changeLazily { engine in

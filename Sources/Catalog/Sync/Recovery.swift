@@ -262,10 +262,13 @@ extension Engine {
       }
       // The recovered log may have it by name only: its chunks were told of on a line that is lost,
       // or stood elsewhere than on the one that the store went back to.
-      guard current?.id == version ? current?.manifest == nil : log != .later else { continue }
+      guard current?.id == version ? current?.manifest == nil : log != .later || isAwaited else {
+        continue
+      }
       let manifest = try shownContent(inode)?.manifest
       if let manifest, try isReadable(manifest) {
-        if record != nil { try keepVersion(version, of: inode) }
+        // Another device may bring an item that the log lacks with another content.
+        try keepVersion(version, of: inode)
         mark(inode)
       } else if record == nil {
         try announceOnly(inode, version)

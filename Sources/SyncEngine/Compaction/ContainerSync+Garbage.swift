@@ -108,6 +108,8 @@ extension ContainerSync {
     let packs = try await remotely { () throws(RemoteError) in try await remote.packs() }
     for pack in packs where try local({ () throws(Errno) in try catalog.isDeleted(pack) }) {
       try await requireSoundStore(remote)
+      // After a recovery it may be in use.
+      guard try local({ () throws(Errno) in try catalog.isDeleted(pack) }) else { continue }
       try await remotely { () throws(RemoteError) in try await remote.removePack(pack) }
     }
     return try local { () throws(Errno) in

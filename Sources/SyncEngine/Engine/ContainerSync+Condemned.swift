@@ -35,8 +35,9 @@ extension ContainerSync {
     }
     let unusable = try local { () throws(Errno) in try catalog.unusable(in: changes) }
     guard !unusable.isEmpty else { return UsableChanges(changes: changes) }
+    // Their chunks can be copied while the packs are there, and no log may say where they are.
     let lost = unannounced.filter { unusable.packs.contains($0.pack) }
-    try local { () throws(Errno) in try catalog.forgetSent(lost) }
+    for place in lost { condemnedPlaces[place.chunk.id] = place }
     unannounced.removeAll { unusable.packs.contains($0.pack) }
     var result = UsableChanges(changes: changes)
     var isWhole = lost.isEmpty

@@ -149,7 +149,9 @@ extension ContainerSync {
     }
     var missing: [ChunkLocation] = []
     for id in Set(ids).subtracting(usable).sorted() {
-      guard let place = places[id], !absent.contains(place.pack) else { return false }
+      guard let place = places[id] ?? condemnedPlaces[id], !absent.contains(place.pack) else {
+        return false
+      }
       missing.append(place)
     }
     do throws(CycleFailure) {

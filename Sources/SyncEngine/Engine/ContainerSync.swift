@@ -43,6 +43,8 @@ package actor ContainerSync {
   var unannounced: [ChunkLocation] = []
   /// Those of them that were uploaded for contents which are not in the log yet.
   var awaitingContent: Set<ChunkID> = []
+  /// Those that cannot be told of any more, since their packs were condemned.
+  var condemnedPlaces: [ChunkID: ChunkLocation] = [:]
   /// Whether what a former run of the daemon sent is among them.
   var hasResumed = false
   /// The cursor of a device that read another log than the one that is shown here.

@@ -122,6 +122,7 @@ extension ContainerSync {
     dropStagings(except: [])
     damaged = [:]
     unannounced = []
+    condemnedPlaces = [:]
     hasResumed = false
     isRecovered = nil
     try resumeUploads()
@@ -159,12 +160,40 @@ extension ContainerSync {
       ? content : nil
   }
 
+  /// Packs that this device's log had condemned or deleted, and that the store has again. The log
+  /// moved what was live in them, perhaps into packs that the store has lost. What is in them is
+  /// told of again, so that this device supplies contents from there.
+  private func readReturnedPacks(_ remote: RemoteContainer) async throws(CycleFailure) {
+    let catalog = coordinator.catalog
+    let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
+    for pack in listed.sorted() {
+      guard !Task.isCancelled else { throw .cancelled }
+      guard try local({ () throws(Errno) in try catalog.hasReturned(pack) }) else { continue }
+      let places: [ChunkLocation]
+      do throws(CycleFailure) {
+        places = try await remotely { () throws(RemoteError) in try await remote.contents(of: pack)
+        }
+      } catch .remote(.damaged(let object, let reason)) {
+        logger.warning("\(object) cannot be used: \(reason)")
+        continue
+      }
+      try local { () throws(Errno) in
+        let known = try catalog.chunkLocations(places.map(\.chunk.id))
+        try catalog.noteSent(
+          places.filter { place in
+            known[place.chunk.id].map { !listed.contains($0.pack) } ?? false
+          })
+      }
+    }
+  }
+
   /// Gives the sequence of the snapshot, and the packages of which it lacks a conflict version that
   /// this device knew.
   private func publishRecovery(
     to remote: RemoteContainer
   ) async throws(CycleFailure) -> (sequence: UInt64, disputed: Set<ItemID>) {
     let catalog = coordinator.catalog
+    try await readReturnedPacks(remote)
     let export = try local { () throws(Errno) in try SnapshotExport(catalog) }
     defer { export.end() }
     let known = try local { () throws(Errno) in try catalog.foldedPositions() }
