@@ -467,7 +467,7 @@ nonisolated struct WireSnapshotIndex: Sendable {
   mutating func clearRecovery() {self._recovery = nil}
 
   /// Segments before this one that its writer had read, ascending, and the SHA-256 of each as stored,
-  /// one after another. Who has read another one of these numbers has read another log.
+  /// one after another. A device that read another one of these has read another log.
   var knownSequences: [UInt64] = []
 
   var knownHashes: Data = Data()

@@ -225,7 +225,7 @@ extension RemoteContainer {
 }
 
 extension RemoteContainer {
-  /// What is in a pack, by its own index. Reads all of it.
+  /// The chunks of a pack, by its own index. Reads all of it.
   package func contents(of pack: PackID) async throws(RemoteError) -> [ChunkLocation] {
     let name = ObjectName.pack(incarnation, pack)
     let store = store
@@ -247,7 +247,7 @@ extension RemoteContainer {
 }
 
 extension AccountKeys {
-  /// What is in a pack, by its index.
+  /// The chunks of a pack, by its index.
   fileprivate func contents(
     of pack: PackID, _ stored: [UInt8], _ name: String
   ) throws -> [ChunkLocation] {

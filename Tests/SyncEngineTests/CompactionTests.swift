@@ -286,7 +286,7 @@ private func household(_ body: (Household) async throws -> Void) async throws {
   func unfinishedUpload() async throws {
     try await household { house in
       let store = CallRefusingStore(house.store)
-      // What no log names at all is let be for longer.
+      // Packs that no log names are let be for longer.
       var policy = CompactionPolicy.eager
       policy.strayAge = 30 * CompactionPolicy.day
       let (first, second) = (try house.device(policy, through: store), try house.device(policy))

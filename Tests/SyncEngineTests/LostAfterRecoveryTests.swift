@@ -345,10 +345,10 @@ import Testing
   }
 }
 
-/// What happens between a recovery and the return of a device.
+/// The event between a recovery and the return of a device.
 private enum Meanwhile: CaseIterable { case nothing, removal, compaction }
 
-/// What the other device knows of a pack whose content was moved.
+/// The other device's knowledge of a pack whose content was moved.
 private enum Knowledge: CaseIterable {
   /// It has not heard of that.
   case place

@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test("what the store has comes back from the trash beside what it has lost")
+  @Test("files come back from the trash beside others that the store has lost")
   func restoringBesideLosses() async throws {
     try await withRestorableStore { house in
       let device = try house.device()

@@ -349,7 +349,7 @@ import Testing
     #expect(plan.archives[package] != nil)
   }
 
-  @Test("what was moved out of a package stays when the package lost a conflict elsewhere")
+  @Test("an item that was moved out of a package stays when the package lost a conflict elsewhere")
   func movedOutOfALoser() throws {
     let (inner, file) = (ItemID(high: 1, low: 3), ItemID(high: 1, low: 4))
     let time = Timestamp(nanoseconds: 1000)

@@ -113,7 +113,7 @@ extension ContainerSync {
   /// older one; its error is thrown when none is left. `onlyRecovered`: the log is not the one that
   /// this device has read, so that only a recovery leads on.
   ///
-  /// What follows a recovery is judged by the state that the recovery itself published
+  /// Changes after a recovery are judged by the state that the recovery itself published
   /// (`installRecovered`). So its own snapshot comes before the newest one, if the store has it.
   ///
   /// With a `reason` why this device cannot go on, a damaged snapshot of a later recovery counts as

@@ -271,11 +271,11 @@ extension Planner {
     return Target(record: record, commits: edited)
   }
 
-  // MARK: What left a package
+  // MARK: Items that left a package
 
   /// Nobody removed what went with a package that lost a conflict, and the version that was kept of
-  /// it lacks what was done here since. What was changed here, and is in no package any more, stays
-  /// with all that is in it.
+  /// it lacks the changes that were made here since. An item that was changed here, and is in no
+  /// package any more, stays with all that is in it.
   func keepChangesOfLosers(_ homes: [ItemID: Home], _ targets: inout Targets) throws(Errno) {
     var gone: [ItemID: Target] = [:]
     var children: [ItemID: [ItemID]] = [:]

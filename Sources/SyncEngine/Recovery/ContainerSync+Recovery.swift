@@ -161,8 +161,8 @@ extension ContainerSync {
   }
 
   /// Packs that this device's log had condemned or deleted, and that the store has again. The log
-  /// moved what was live in them, perhaps into packs that the store has lost. What is in them is
-  /// told of again, so that this device supplies contents from there.
+  /// moved their live chunks, perhaps into packs that the store has lost. Their chunks are told of
+  /// again, so that this device supplies contents from there.
   private func readReturnedPacks(_ remote: RemoteContainer) async throws(CycleFailure) {
     let catalog = coordinator.catalog
     let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })

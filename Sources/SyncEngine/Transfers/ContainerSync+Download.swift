@@ -51,7 +51,7 @@ extension ContainerSync {
         let wanted = plan.record(of: item)?.content, let manifest = wanted.manifest,
         manifest.size > 0
       else { continue }
-      // What has a name that does not sync is always here.
+      // A file with a name that does not sync is always here.
       let stays = try local { () throws(Errno) in
         try coordinator.catalog.hasExcludedName(found.inode.number)
       }

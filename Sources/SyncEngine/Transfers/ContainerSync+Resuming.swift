@@ -28,8 +28,8 @@ extension ContainerSync {
     awaitingContent = []
   }
 
-  /// Chunks that were uploaded. What the log names already is to be told of by any segment: its old
-  /// place may be lost.
+  /// Chunks that were uploaded. Any segment tells of those that the log names already: their old
+  /// places may be lost.
   func awaitContent(of chunks: [ChunkLocation]) throws(CycleFailure) {
     let ids = chunks.map(\.chunk.id)
     let known = try local { () throws(Errno) in try coordinator.catalog.chunkLocations(ids) }

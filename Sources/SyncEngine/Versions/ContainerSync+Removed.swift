@@ -103,7 +103,7 @@ extension ContainerSync {
       record.conflicts.removeAll { lost.contains($0.id) }
       if record.kind == .file, let content = record.content, lost.contains(content.id) {
         guard var other = record.conflicts.popLast() else {
-          // What is in no trash itself was made of a version, whose directory is.
+          // An item that is not in the trash was made of a version; the directory of that is.
           var above: ItemRecord? = record
           while let next = above, try catalog.removedItem(next.id) == nil {
             above = next.links.first.flatMap { records[$0.parent] }
