@@ -26,6 +26,8 @@ final class Ledger {
   private(set) var logged: Set<Manifest> = []
   /// Items that somebody brought back from the trash.
   private(set) var restored: Set<ItemID> = []
+  /// Items that somebody gave a hard link.
+  private(set) var linked: Set<ItemID> = []
   private var removed: Set<ItemID> = []
   private var losesAttributes = false
   /// All that attributes were ever given: a directory that is made on two devices at once becomes one
@@ -133,6 +135,8 @@ final class Ledger {
   }
 
   func restore(_ items: some Sequence<ItemID>) { restored.formUnion(items) }
+
+  func link(_ item: ItemID) { linked.insert(item) }
 
   /// The log names this content: a version turned out to be it.
   func learn(_ version: VersionID, _ content: Manifest) {

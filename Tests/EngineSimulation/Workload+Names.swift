@@ -29,6 +29,7 @@ extension SimulatedDevice {
     case .link:
       if let file = sight.file {
         let made = try life.fileSystem.link(file.inode.number, as: name.bytes, in: folder)
+        account.ledger.link(file.inode.item)
         life.fileSystem.forget(made.inode.number, count: 1)
       }
     default: break

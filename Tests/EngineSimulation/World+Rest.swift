@@ -176,7 +176,8 @@ extension World {
     var tree: [ItemID: ItemRecord] = [:]
     // Devices may have read a snapshot where its beginning is gone.
     let container = account.history
-    var history = ItemHistory(restored: account.ledger.restored)
+    var history = ItemHistory(
+      restored: account.ledger.restored, linked: account.ledger.linked)
     nonisolated(unsafe) var position = LogPosition.start
     while true {
       let segments = try scheduler.wait { try await container.segments(after: position) }
@@ -434,6 +435,8 @@ extension World {
 /// The history of each item in the log: one that was removed comes back for a reason.
 struct ItemHistory {
   let restored: Set<ItemID>
+  /// Those that somebody gave a hard link.
+  let linked: Set<ItemID>
   private var contents: [ItemID: Set<Manifest>] = [:]
   private var versions: [ItemID: Set<VersionID>] = [:]
   /// The contents of the newest record.
@@ -442,7 +445,10 @@ struct ItemHistory {
   private var links: [ItemID: Set<Link>] = [:]
   private var removed: Set<ItemID> = []
 
-  init(restored: Set<ItemID>) { self.restored = restored }
+  init(restored: Set<ItemID>, linked: Set<ItemID>) {
+    self.restored = restored
+    self.linked = linked
+  }
 
   /// The defects of a segment. The reasons to come back are the trash, an edit that the removal
   /// did not know, a hard link that it did not know, and for a directory what is in it.
@@ -453,7 +459,10 @@ struct ItemHistory {
       if removed.remove(record.id) != nil, record.kind != .directory,
         !restored.contains(record.id)
       {
-        if !isEdit(record), !links[record.id, default: []].isDisjoint(with: record.links) {
+        let isNewLink =
+          linked.contains(record.id)
+          && links[record.id, default: []].isDisjoint(with: record.links)
+        if !isEdit(record), !isNewLink {
           let what = manifest.map(Ledger.name(of:)) ?? "nothing"
           problems.append("\(record.id) was removed and came back without a reason, with \(what)")
         }

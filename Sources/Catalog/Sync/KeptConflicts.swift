@@ -12,8 +12,8 @@ extension Engine {
   /// has.
   ///
   /// A version that a later log lacks was resolved. Only a damaged version of a `disputed` package
-  /// was left out of that log. A version of a file that it has by name only is kept: nobody else may
-  /// know where its chunks are.
+  /// was left out of that log. A version of a file that it has by name only is kept: perhaps no
+  /// other device knows where its chunks are.
   ///
   /// Returns the packages of which a version is lost, or a part of one. The recovered log may have
   /// the items that it was made of.

@@ -203,7 +203,7 @@ extension ContainerCatalog {
   }
 
   /// Whether the log condemned or deleted a pack.
-  package func hasReturned(_ pack: PackID) throws(Errno) -> Bool {
+  package func isOutOfUse(_ pack: PackID) throws(Errno) -> Bool {
     try run { try $0.packRow(pack).map { $0.record.state != .inUse } ?? false }
   }
 

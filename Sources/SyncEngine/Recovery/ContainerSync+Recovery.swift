@@ -168,13 +168,16 @@ extension ContainerSync {
     let listed = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
     for pack in listed.sorted() {
       guard !Task.isCancelled else { throw .cancelled }
-      guard try local({ () throws(Errno) in try catalog.hasReturned(pack) }) else { continue }
+      guard try local({ () throws(Errno) in try catalog.isOutOfUse(pack) }) else { continue }
       let places: [ChunkLocation]
       do throws(CycleFailure) {
         places = try await remotely { () throws(RemoteError) in try await remote.contents(of: pack)
         }
       } catch .remote(.damaged(let object, let reason)) {
         logger.warning("\(object) cannot be used: \(reason)")
+        continue
+      } catch .remote(.store(.notFound(let object))) {
+        logger.warning("\(object) cannot be used: the store lists it and does not give it")
         continue
       }
       try local { () throws(Errno) in

@@ -4,8 +4,8 @@ internal import SystemPackage
 
 /// Uploads that go on after this device stopped: chunks that are in the backend and in no segment.
 extension ContainerSync {
-  /// What nobody names in the log is removed from the backend some day, and not before this. Less
-  /// than `CompactionPolicy.strayAge`.
+  /// Packs that the log does not name are removed from the backend some day, and not before this.
+  /// Less than `CompactionPolicy.strayAge`.
   private static let sentLasts = 23 * CompactionPolicy.day
 
   /// What went up before this device stopped and was not announced.
@@ -22,10 +22,11 @@ extension ContainerSync {
 
   /// Chunks of contents that changed again before they were committed: garbage, not ours to tell.
   func forgetUnannounced() throws(CycleFailure) {
-    guard !unannounced.isEmpty else { return }
+    guard !unannounced.isEmpty || !condemnedPlaces.isEmpty else { return }
     try local { () throws(Errno) in try coordinator.catalog.forgetSent() }
     unannounced = []
     awaitingContent = []
+    condemnedPlaces = [:]
   }
 
   /// Chunks that were uploaded. Any segment tells of those that the log names already: their old

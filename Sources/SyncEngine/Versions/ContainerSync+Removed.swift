@@ -105,7 +105,12 @@ extension ContainerSync {
         guard var other = record.conflicts.popLast() else {
           // An item that is not in the trash was made of a version; the directory of that is.
           var above: ItemRecord? = record
+          var passed: Set<ItemID> = []
           while let next = above, try catalog.removedItem(next.id) == nil {
+            guard passed.insert(next.id).inserted else {
+              above = nil
+              break
+            }
             above = next.links.first.flatMap { records[$0.parent] }
           }
           let stays = above ?? record
@@ -123,7 +128,9 @@ extension ContainerSync {
     }
     func isIn(_ record: ItemRecord) -> Bool {
       var next: ItemRecord? = record
-      while let one = next {
+      // Records of other devices may stand in a circle.
+      var passed: Set<ItemID> = []
+      while let one = next, passed.insert(one.id).inserted {
         if whole.contains(one.id) { return true }
         next = one.links.first.flatMap { records[$0.parent] }
       }
