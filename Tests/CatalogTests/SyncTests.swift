@@ -133,6 +133,41 @@ import Testing
     #expect(try fixture.isSound())
   }
 
+  /// Items that a plan brought here while it kept their base, for the conflict of a package.
+  private func bring(_ records: [ItemRecord]) throws {
+    let operations: [LocalOperation] = records.map {
+      .upsert($0, content: .placeholder, stamp: nil)
+    }
+    _ = try catalog.apply(
+      operations, keepingBaseOf: Set(records.map(\.id)), isOpen: { _ in false },
+      isOpenForWriting: { _ in false })
+  }
+
+  @Test("what the log takes back before its base is settled differs", arguments: [false, true])
+  func takenBack(bySnapshot: Bool) throws {
+    let folder = record(.random(), .directory, "folder")
+    let old = record(.random(), .directory, "old")
+    try have([old])
+    let new = moved(old, "new")
+    try fixture.folded([folder, new])
+    try bring([folder, new])
+    #expect(try catalog.base(folder.id) == nil && catalog.base(old.id) == old)
+    if bySnapshot {
+      var part = SnapshotPart()
+      part.items = try [ItemID.root, .documents].compactMap { try catalog.remote($0) } + [old]
+      try catalog.beginSnapshot()
+      try catalog.stage(part)
+      try catalog.installSnapshot(
+        SnapshotMark(sequence: 100, bytes: 1), hash: [UInt8](repeating: 1, count: 32),
+        from: DeviceID(high: 3, low: 0))
+    } else {
+      try fixture.folded([old], removals: [folder.id])
+    }
+    #expect(try catalog.differing() == [folder.id, old.id].sorted())
+    #expect(try catalog.base(folder.id) == folder && catalog.base(old.id) == new)
+    #expect(try catalog.remote(folder.id) == nil && catalog.remote(old.id) == old)
+  }
+
   @Test func twoNamesAreSwappedInOneBatch() throws {
     let first = record(.random(), .file, "a")
     let second = record(.random(), .file, "b")

@@ -21,10 +21,12 @@ final class Rollbacks {
   /// All packs that the cloud lost, alone or when it was set back.
   private var lostPacks: Set<String> = []
   /// When the cloud was set back, and to which copy. A content that lost a conflict may still be
-  /// replaced by a device that looked at the cloud just before. An eviction looks for itself; one
-  /// that was under way may have looked just before, too.
-  private var setBack: (copy: [String: Cloud.Object], time: Int64, evictions: [Int: Int])?
+  /// replaced by a device that looked at the cloud just before, or that waits for the answer. An
+  /// eviction looks for itself; one that was under way may have looked just before, too.
+  private var setBack:
+    (copy: [String: Cloud.Object], time: Int64, evictions: [Int: Int], asking: Set<Int>)?
   private static let lookLasts = World.second / 10
+  private static let longestLook = 10 * World.second
   /// Since when, and of which copy, a device may not have listed the packs that are left.
   private var loss: (copy: [String: Cloud.Object], time: Int64)?
   /// A device that listed the packs evicts for so long on the strength of it.
@@ -41,13 +43,15 @@ final class Rollbacks {
   func step() throws {
     try excuseGarbage()
     if let setBack {
+      let age = world.scheduler.now - setBack.time
       // Once more after the last of them has ended.
-      try excuse(setBack.copy, onlyConflicts: setBack.evictions.isEmpty)
+      try excuse(
+        setBack.copy, onlyConflicts: setBack.evictions.isEmpty,
+        of: age <= Self.lookLasts ? nil : setBack.asking)
       let evictions = setBack.evictions.filter { world.devices[$0.key].eviction == $0.value }
       self.setBack?.evictions = evictions
-      if evictions.isEmpty, world.scheduler.now - setBack.time > Self.lookLasts {
-        self.setBack = nil
-      }
+      let limit = setBack.asking.isEmpty ? Self.lookLasts : Self.longestLook
+      if evictions.isEmpty, age > limit { self.setBack = nil }
     }
     if let loss {
       try excuse(loss.copy)
@@ -76,8 +80,12 @@ final class Rollbacks {
       } else {
         world.cloud.restore(copy)
         var evictions: [Int: Int] = [:]
-        for (index, device) in world.devices.enumerated() { evictions[index] = device.eviction }
-        setBack = (copy, world.scheduler.now, evictions)
+        var asking: Set<Int> = []
+        for (index, device) in world.devices.enumerated() {
+          evictions[index] = device.eviction
+          if device.life?.store.calls ?? 0 > 0 { asking.insert(index) }
+        }
+        setBack = (copy, world.scheduler.now, evictions, asking)
         world.count("cloud set back")
         world.scheduler.note("the cloud is set back")
       }
@@ -118,10 +126,11 @@ final class Rollbacks {
   }
 
   /// Contents that no device has locally, and of which the copy lacks a part or no device shows
-  /// them. `onlyConflicts`: of those the conflict versions alone. `gone`: those alone of which a
-  /// device takes a part to be in these packs.
+  /// them. `onlyConflicts`: of those the conflict versions alone, that these devices know, or any.
+  /// `gone`: those alone of which a device takes a part to be in these packs.
   private func excuse(
-    _ copy: [String: Cloud.Object], onlyConflicts: Bool = false, in gone: Set<Substring>? = nil
+    _ copy: [String: Cloud.Object], onlyConflicts: Bool = false, of losing: Set<Int>? = nil,
+    in gone: Set<Substring>? = nil
   ) throws {
     let packs = Set(
       copy.keys.filter { StoreKey.isPack($0) }.compactMap { $0.split(separator: "/").last })
@@ -131,7 +140,7 @@ final class Rollbacks {
       var archived: Set<Manifest> = []
       var losers: Set<Manifest> = []
       var named: Set<Manifest> = []
-      for device in world.devices where device.account === account {
+      for (index, device) in world.devices.enumerated() where device.account === account {
         guard let life = device.life, device.isIntact else { continue }
         for item in try life.items() {
           if item.inode.kind == .directory {
@@ -144,7 +153,7 @@ final class Rollbacks {
           }
           guard item.inode.kind == .file else { continue }
           let conflicts = life.keptInConflicts(of: item.inode)
-          losers.formUnion(conflicts)
+          if losing?.contains(index) ?? true { losers.formUnion(conflicts) }
           var placeholders = conflicts
           if let content = try life.shown(item.inode) {
             if item.inode.content == .local {

@@ -158,6 +158,8 @@ extension Engine {
         row.applied = row.record
       } else if let base = try wonBase(record, row.applied) {
         row.applied = base
+      } else {
+        row.applied = try baseOfBrought(record.id, rows[record.id], row.record)
       }
       try setRemoteRow(record.id, row, was: rows[record.id])
       try setConflicted(record.id, !record.conflicts.isEmpty)
@@ -177,7 +179,7 @@ extension Engine {
     where changes.upserts.isEmpty || !PlantedMistake.foldsHalf.isPlanted {
       // A removal from here is settled: the item is news if another device restores it.
       let isSettled = try isOwn && isSettledRemoval(of: id)
-      let applied = isSettled ? nil : rows[id]?.applied
+      let applied = isSettled ? nil : try baseOfBrought(id, rows[id], nil)
       try setRemoteRow(id, RemoteRow(record: nil, applied: applied), was: rows[id])
       try setConflicted(id, false)
     }
@@ -236,6 +238,24 @@ extension Engine {
     else { return nil }
     base.content = sent
     return base.encoded()
+  }
+
+  /// The base of an item whose record in the log becomes `new`.
+  ///
+  /// A plan for a package's conflict brings items here and leaves their base alone, until the log has
+  /// the other version. If the log goes back to that base before, nothing would tell that such an
+  /// item differs: so what was brought becomes its base. An item that was changed here is dirty.
+  func baseOfBrought(_ item: ItemID, _ old: RemoteRow?, _ new: [UInt8]?) throws -> [UInt8]? {
+    guard let old, old.applied == new, old.record != new, try stamp(item) == nil,
+      let local = try local(item), !local.isEdited, var there = try decode(old.record),
+      local.record.content?.id == there.content?.id
+    else { return old?.applied }
+    var here = local.record
+    here.content = nil
+    here.conflicts = []
+    there.content = nil
+    there.conflicts = []
+    return here == there ? old.record : old.applied
   }
 
   private func setConflicted(_ item: ItemID, _ isConflicted: Bool) throws {

@@ -149,7 +149,8 @@ extension Engine {
     for item in items {
       let new = try database { db in try queries.stagedItem.first(db, item) { $0.blob(0) } }
       guard let row = try remoteRow(item) else { continue }
-      try setRemoteRow(item, RemoteRow(record: new, applied: row.applied), was: row)
+      let applied = try baseOfBrought(item, row, new)
+      try setRemoteRow(item, RemoteRow(record: new, applied: applied), was: row)
     }
   }
 }

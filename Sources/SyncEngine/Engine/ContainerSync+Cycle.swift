@@ -205,7 +205,7 @@ extension ContainerSync {
         _ = try await commit(Plan(), to: remote, after: position)
         return .again
       }
-      if dropsCopies { try await confirmHead(remote) }
+      if dropsCopies { try await confirmBeforeDropping(remote) }
       guard try await apply(plan, replacements, mark) else { return .again }
       if plan.isPreliminary { return .again }
     }

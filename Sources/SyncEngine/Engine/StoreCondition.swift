@@ -81,6 +81,8 @@ final class StoreHealth: Sendable {
   static let look = 16
   static let longLook = 128
   static let thoroughLook = 900
+  /// How long a look may take after which a copy that lost a conflict gives way.
+  static let dropLimit: UInt64 = 10_000_000_000
   /// A look that was made for an eviction holds for so long. No other look counts.
   private static let evictionLimit: UInt64 = 2_000_000_000
   /// Before an eviction the store must have listed its packs within this time, or within this
