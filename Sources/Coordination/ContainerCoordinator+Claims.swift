@@ -94,7 +94,7 @@ extension ContainerCoordinator {
       file, at: path, by: owner,
       name: processes.first.map(Processes.name) ?? "a program that has the file open")
     // It may have been closed before the claims knew.
-    if !isOpenForWriting(number) { claims.left(file) }
+    if !isOpenForWriting(number) { noteNoWriter(number) }
   }
 
   /// Whether a program may open the file now, where opens wait for claims. Nil if it may; else who is to
@@ -123,5 +123,8 @@ extension ContainerCoordinator {
   func noteNoWriter(_ number: InodeNumber) {
     guard claims.isActive else { return }
     claims.left(WrittenFile(top.container, number))
+    // Whoever opened it again meanwhile found it noted.
+    guard isOpenForWriting(number), let path = (try? claimed(number))?.path else { return }
+    enter(number, path, writingProcesses(number))
   }
 }
