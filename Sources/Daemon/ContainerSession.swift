@@ -244,11 +244,14 @@ package final class ContainerSession: Sendable {
     }
   }
 
-  /// Notices that the kernel has unmounted it: the mount's end follows a moment later. Gives up
-  /// after the time, for after `umount -l` it ends when the last program has closed its files.
+  /// Notices that the kernel has unmounted it: the mount's end follows a moment later, or is brought
+  /// about after some seconds. Gives up where programs still have files of it open after that time,
+  /// as after `umount -l`.
   package func noticeUnmounting(milliseconds: Int = 10_000) {
     guard let mount = mounted, !mount.isInUse else { return }
-    if mount.waitUntilUnmounted(milliseconds: milliseconds) { ended(mount) }
+    for _ in 0..<2 where mount.endAfterUnmounting(patience: milliseconds / 2) {
+      return ended(mount)
+    }
   }
 
   private func ended(_ mount: ContainerMount) {

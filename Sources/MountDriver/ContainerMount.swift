@@ -181,6 +181,22 @@ package final class ContainerMount: Sendable {
     session.withLock { $0 }?.waitUntilEnded(milliseconds: milliseconds) ?? true
   }
 
+  /// Gives whether it has ended, after the kernel unmounted it here. What keeps it then is a copy in
+  /// another mount namespace, or a program that was in it at `umount -l`. Neither can do anything
+  /// with it but close its files: where none is open, the connection ends after `patience`, in
+  /// milliseconds.
+  package func endAfterUnmounting(patience: Int) -> Bool {
+    guard let session = session.withLock({ $0 }) else { return true }
+    if session.waitUntilEnded(milliseconds: patience) { return true }
+    guard !fileSystem.hasOpenFiles else { return false }
+    if !session.hasLostConnection {
+      logger("\(path) was unmounted, and something else kept it; its connection is ended")
+      session.abort(isUnmounted: true)
+    }
+    session.waitUntilEnded()
+    return true
+  }
+
   /// Nil before it is mounted.
   package var connection: AbortableConnection? { session.withLock { $0 }?.connection }
 

@@ -144,6 +144,25 @@ extension EndToEnd {
     }
 
     @Test(
+      "a container can be mounted again after an unmount that a copy in another mount namespace outlives",
+      .enabled(if: TestAccount.isRoot))
+    func mountBesideCopiedMount() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          """
+          echo text > "$A/file"
+          unshare -m --propagation private sh -c 'touch copied; exec sleep 1000' & copy=$!
+          trap 'kill $copy' EXIT
+          until_true 20 test -e copied
+          umount "$A_MOUNT"
+          on a mount "$CONTAINER" "$A_MOUNT"
+          same "$(cat "$A/file")" text
+          """)
+      }
+    }
+
+    @Test(
       "SIGTERM ends a daemon whose mount was copied into another mount namespace",
       .enabled(if: TestAccount.isRoot))
     func stopWithCopiedMount() async throws {
