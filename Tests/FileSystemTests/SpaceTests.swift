@@ -91,7 +91,7 @@ import Testing
       container.name("below"), in: .root, to: container.name("below"), in: folder, mode: .noReplace)
     try container.catalog.setPolicy(folder, .downloadEagerlyAndKeepDownloaded)
     let free = try read("free", 1)
-    await room(6)
+    try await room(6) { try !isHere(free) }
     for number in [pinned, open, edited.number, below] { #expect(try isHere(number)) }
     #expect(try !isHere(free))
     let tally = try #require(space.report()?.tally)
