@@ -181,10 +181,9 @@ package final class ContainerMount: Sendable {
     session.withLock { $0 }?.waitUntilEnded(milliseconds: milliseconds) ?? true
   }
 
-  /// Gives whether it has ended, after the kernel unmounted it here. What keeps it then is a copy in
-  /// another mount namespace, or a program that was in it at `umount -l`. Neither can do anything
-  /// with it but close its files: where none is open, the connection ends after `patience`, in
-  /// milliseconds.
+  /// Gives whether it has ended, after the kernel unmounted it here. A copy in another mount namespace
+  /// may keep it, or a program that was in it at `umount -l`. If no files are open after `patience`,
+  /// in milliseconds, this ends the connection.
   package func endAfterUnmounting(patience: Int) -> Bool {
     guard let session = session.withLock({ $0 }) else { return true }
     if session.waitUntilEnded(milliseconds: patience) { return true }
