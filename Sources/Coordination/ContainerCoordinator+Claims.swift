@@ -123,7 +123,7 @@ extension ContainerCoordinator {
   func noteNoWriter(_ number: InodeNumber) {
     guard claims.isActive else { return }
     claims.left(WrittenFile(top.container, number))
-    // Whoever opened it again meanwhile found it noted.
+    // A program that opened it again meanwhile found it noted.
     guard isOpenForWriting(number), let path = (try? claimed(number))?.path else { return }
     enter(number, path, writingProcesses(number))
   }

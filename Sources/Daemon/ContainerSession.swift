@@ -244,13 +244,14 @@ package final class ContainerSession: Sendable {
     }
   }
 
-  /// Notices that the kernel has unmounted it: the mount's end follows a moment later, or is brought
-  /// about after some seconds. Gives up where programs still have files of it open after that time,
-  /// as after `umount -l`.
+  /// Notices that the kernel has unmounted it: the mount ends a moment later, or is ended after
+  /// half of the time. Gives up if programs have files of it open all that time, as after
+  /// `umount -l`.
   package func noticeUnmounting(milliseconds: Int = 10_000) {
     guard let mount = mounted, !mount.isInUse else { return }
-    for _ in 0..<2 where mount.endAfterUnmounting(patience: milliseconds / 2) {
-      return ended(mount)
+    let half = milliseconds / 2
+    if mount.endAfterUnmounting(patience: half) || mount.endAfterUnmounting(patience: half) {
+      ended(mount)
     }
   }
 

@@ -176,14 +176,9 @@ package final class ContainerMount: Sendable {
 
   package func waitUntilUnmounted() { session.withLock { $0 }?.waitUntilEnded() }
 
-  /// Gives whether it has ended within the time.
-  package func waitUntilUnmounted(milliseconds: Int) -> Bool {
-    session.withLock { $0 }?.waitUntilEnded(milliseconds: milliseconds) ?? true
-  }
-
-  /// Gives whether it has ended, after the kernel unmounted it here. A copy in another mount namespace
-  /// may keep it, or a program that was in it at `umount -l`. If no files are open after `patience`,
-  /// in milliseconds, this ends the connection.
+  /// Gives whether it has ended, after the kernel unmounted it here. A copy in another mount
+  /// namespace may keep it, or a program that was in it at `umount -l`. If no files are open after
+  /// `patience`, in milliseconds, this ends the connection.
   package func endAfterUnmounting(patience: Int) -> Bool {
     guard let session = session.withLock({ $0 }) else { return true }
     if session.waitUntilEnded(milliseconds: patience) { return true }

@@ -144,7 +144,7 @@ extension EndToEnd {
     }
 
     @Test(
-      "a container can be mounted again after an unmount that a copy in another mount namespace outlives",
+      "a container can be mounted again though another mount namespace has a copy of the mount",
       .enabled(if: TestAccount.isRoot))
     func mountBesideCopiedMount() async throws {
       try await withAccount { account in

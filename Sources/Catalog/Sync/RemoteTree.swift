@@ -242,9 +242,10 @@ extension Engine {
 
   /// The base of an item whose record in the log becomes `new`.
   ///
-  /// A plan for a package's conflict brings items here and leaves their base alone, until the log has
-  /// the other version. If the log goes back to that base before, nothing would tell that such an
-  /// item differs: so what was brought becomes its base. An item that was changed here is dirty.
+  /// A plan for a package's conflict brings items here and leaves their base alone, until the log
+  /// has the other version. If the log goes back to that base before, nothing would tell that such
+  /// an item differs: so the record that was brought becomes its base. An item that was changed
+  /// here is dirty.
   func baseOfBrought(_ item: ItemID, _ old: RemoteRow?, _ new: [UInt8]?) throws -> [UInt8]? {
     guard let old, old.applied == new, old.record != new, try stamp(item) == nil,
       let local = try local(item), !local.isEdited, var there = try decode(old.record),

@@ -37,7 +37,7 @@ extension ClaimTable {
 
   /// A file is open for writing: others' claims wait until `left`. `party` has it open; nil for a program
   /// that knows nothing of claims. Nothing is noted if all claims have ended since the caller read
-  /// `isActive`: nobody would tell that the file is closed, and whoever claims next looks for it.
+  /// `isActive`: nobody would tell that the file is closed, and the next claim looks for it.
   package func entered(_ file: WrittenFile, at path: ClaimPath, by party: PartyID?, name: String) {
     state.withLock { state in
       guard state.isWatched, state.implicit[file] == nil else { return }

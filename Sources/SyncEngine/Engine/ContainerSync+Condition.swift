@@ -124,8 +124,8 @@ extension ContainerSync {
     health.confirm(position, at: started)
   }
 
-  /// Reads the head of the log before a copy gives way here. An answer that was long on its way does
-  /// not count: the store may have gone back since.
+  /// Reads the head of the log before a copy gives way here. An answer that was long on its way
+  /// does not count: the store may have gone back since.
   func confirmBeforeDropping(_ remote: RemoteContainer) async throws(CycleFailure) {
     for _ in 0..<3 {
       let started = monotonicNanoseconds()
@@ -133,7 +133,11 @@ extension ContainerSync {
       if monotonicNanoseconds() &- started <= StoreHealth.dropLimit { return }
     }
     let seconds = StoreHealth.dropLimit / 1_000_000_000
-    throw .remote(.store(.unavailable("it takes more than \(seconds) s to say what the log holds")))
+    throw .remote(
+      .store(
+        .unavailable(
+          "the backend takes more than \(seconds) s to show the end of the log; a file that lost a "
+            + "conflict is not replaced before it is faster")))
   }
 
   /// Reads the head of the log now, and sets `condition` if the store does not hold it, or if
