@@ -8,6 +8,13 @@ package struct InodeWatches: Sendable {
 
   package init() {}
 
+  /// As if everything was watched.
+  package static var everything: InodeWatches {
+    var result = InodeWatches()
+    result.isEverything = true
+    return result
+  }
+
   package var isEmpty: Bool { !isEverything && inodes.isEmpty }
 
   package func contains(_ inode: UInt64) -> Bool { isEverything || inodes.contains(inode) }

@@ -78,20 +78,25 @@ extension EndToEnd {
       }
     }
 
-    /// The daemon looks for watches for a part of the time only.
-    @Test("a watch right after many changes hears of the next one")
-    func watchAfterManyChanges() async throws {
+    /// The daemon looks for watches for a part of the time only, and among all open files: with many
+    /// of those a look takes longer than the changes wait for it.
+    @Test("a watch right after many changes hears of the next one", arguments: [7_200, 100_000])
+    func watchAfterManyChanges(openFiles: Int) async throws {
       try await withAccount { account in
         try await account.device("a")
         try await account.device("b")
         try await account.script(
           Self.watching + #"""
-            # Open files, among which the daemon looks for watches.
-            timeout 200 python3 - <<'END' & holder=$!
-            from os import dup, fork; from time import sleep
-            for _ in range(900): dup(1)
-            for _ in range(7):
-                if fork() == 0: break
+            # Each child has all descriptors of its parent.
+            timeout 200 python3 - \#(openFiles) <<'END' & holder=$!
+            from os import dup, fork; from time import sleep; from sys import argv
+            from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+            wanted, (_, hard) = int(argv[1]), getrlimit(RLIMIT_NOFILE)
+            setrlimit(RLIMIT_NOFILE, (hard, hard))
+            each = min(wanted // 8, hard - 100)
+            for _ in range(each): dup(1)
+            for _ in range(wanted // each - 1):
+                if fork() == 0: sleep(300)
             open('held', 'w').close(); sleep(300)
             END
             until_true 20 test -e held

@@ -22,8 +22,8 @@ final class ChangeEcho: Sendable {
   /// Batches that wait. The thread may itself have to wait, for a program that keeps a directory locked.
   private static let queueLimit = 100
   private static let attempts = 4
-  /// In nanoseconds; so that single batches need not wait for the watches to be read.
-  private static let watchesDebt: UInt64 = 1_000_000_000
+  /// A batch of so many changes is told without a look where reading the watches would come too late.
+  private static let blindLimit = 50
   /// For so many nanoseconds a batch waits for the watches to be read, at most.
   private static let watchesWait: UInt64 = 5_000_000_000
 
@@ -33,8 +33,7 @@ final class ChangeEcho: Sendable {
     var watches = InodeWatches()
     /// When the last reading of the watches began. It has those that were there then.
     var watchesRead: UInt64 = 0
-    /// When all readings of the watches so far will have been a twentieth of the time.
-    var watchesPaid: UInt64 = 0
+    var budget = WatchReadingBudget()
   }
 
   let stage = EchoStage()
@@ -85,7 +84,7 @@ final class ChangeEcho: Sendable {
     guard let mount = mountpoint.topMount(), mount.type == MountedFileSystem.ubiquityType else {
       return
     }
-    let watches = watches(mount.device, at: announced)
+    let watches = watches(mount.device, for: changes.count, at: announced)
     guard !watches.isEmpty else { return }
     let told = changes.filter { Self.concerns($0, watches) }
     guard !told.isEmpty, told.count <= Self.limit, settle([]) else { return }
@@ -121,28 +120,29 @@ final class ChangeEcho: Sendable {
 
   /// The watches that there were when a batch was announced, or later ones.
   ///
-  /// Reading them goes through all processes, so in the long run it is done for at most a twentieth
-  /// of the time. A batch waits until the next reading is allowed, which serves all batches that
-  /// wait. If it would wait too long, or too many wait, it gets the result of the last reading, and
-  /// a watch that was added since is not told.
-  private func watches(_ device: String, at announced: UInt64) -> InodeWatches {
+  /// Reading them goes through all descriptors of all processes, so it has a budget. A batch waits
+  /// until the next reading is allowed, which serves all batches that wait. If it would wait too
+  /// long, or too many wait, a small batch is told whoever watches. A large one gets the result of
+  /// the last reading, and a watch that was added since is not told.
+  private func watches(_ device: String, for changes: Int, at announced: UInt64) -> InodeWatches {
     let time = monotonicNanoseconds()
     let (known, pause) = state.withLock { state -> (InodeWatches?, UInt64) in
       if state.watchesRead >= announced { return (state.watches, 0) }
-      let due = state.watchesPaid - min(state.watchesPaid, Self.watchesDebt)
-      guard due > time else { return (nil, 0) }
-      let mayWait = due - time <= Self.watchesWait && state.waiting <= Self.queueLimit / 2
-      return mayWait ? (nil, due - time) : (state.watches, 0)
+      let pause = state.budget.pause(at: time)
+      guard pause > 0 else { return (nil, 0) }
+      let mayWait = pause <= Self.watchesWait && state.waiting <= Self.queueLimit / 2
+      if mayWait { return (nil, pause) }
+      return (changes <= Self.blindLimit ? .everything : state.watches, 0)
     }
     if let known { return known }
     if pause > 0 { usleep(UInt32(pause / 1000)) }
-    let began = monotonicNanoseconds()
+    let (began, before) = (monotonicNanoseconds(), threadProcessorNanoseconds())
     let read = InodeWatches.read(ofDevice: device)
-    let ended = monotonicNanoseconds()
+    let processor = threadProcessorNanoseconds() - before
     state.withLock { state in
       state.watches = read
       state.watchesRead = began
-      state.watchesPaid = max(state.watchesPaid, began) + 20 * (ended - began)
+      state.budget.note(began: began, processor: processor)
     }
     return read
   }
