@@ -139,6 +139,15 @@ extension ItemRecord {
   /// Those that lost a conflict which somebody has still to look at.
   package var unresolved: [ContentVersion] { conflicts.filter { !$0.isResolved } }
 
+  /// The record with another content, or with none. A record that names a version twice cannot be
+  /// read, so the content is no conflict version then.
+  package func with(content: ContentVersion?) -> ItemRecord {
+    var result = self
+    result.content = content
+    if let content { result.conflicts.removeAll { $0.id == content.id } }
+    return result
+  }
+
   /// All that the record names: the current one, if there is one, then those that lost a conflict.
   package var contents: [ContentVersion] { [content].compactMap(\.self) + conflicts }
 }

@@ -451,6 +451,40 @@ import Testing
     #expect(try catalog.differing().isEmpty && catalog.remote(file.item) == nil)
   }
 
+  @Test("the base of an edited file can be read though the log has its content as a version")
+  func baseThatLostAConflict() throws {
+    var file = record(.random(), .file, "file")
+    try have([file])
+    let edited = try #require(file.content)
+    // Another device's content has won, and this device's edit was made of the one that lost.
+    file.content = contentVersion(50, 5)
+    file.conflicts = [edited]
+    try fixture.folded([file])
+    _ = try catalog.apply(
+      [.upsert(file, content: .keep, stamp: nil)], keepingParentOf: [file.id],
+      isOpen: { _ in false }, isOpenForWriting: { _ in false })
+    let base = try #require(try catalog.base(file.id))
+    #expect(base.content == edited && base.conflicts.isEmpty)
+    #expect(try catalog.remote(file.id) == file)
+  }
+
+  @Test("the base of a file whose content won can be read though that had lost before")
+  func baseOfAContentThatLostBefore() throws {
+    var file = record(.random(), .file, "file")
+    let winner = contentVersion(50, 5)
+    file.conflicts = [winner]
+    try have([file])
+    let loser = try #require(file.content)
+    file.content = winner
+    file.conflicts = []
+    try catalog.noteSending([file])
+    file.conflicts = [loser]
+    try fixture.folded([file])
+    let base = try #require(try catalog.base(file.id))
+    #expect(base.content == winner)
+    #expect(base.contents.filter { $0.id == winner.id }.count == 1)
+  }
+
   @Test func removingWhatTheLogHasStaysDirtyAndWhatItHasNotIsForgotten() throws {
     let known = try fixture.file("known")
     try fixture.commitAll()

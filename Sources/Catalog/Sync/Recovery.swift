@@ -219,12 +219,10 @@ extension Engine {
   /// predates the newer content was not made of that one. Of a content that the recovered log does
   /// not have it has the name only: a removal in that log does not concern the local bytes.
   private func withContent(of applied: [UInt8]?, in new: [UInt8]?) throws -> [UInt8]? {
-    guard let applied = try decode(applied), var record = try decode(new) else { return nil }
-    if record.content?.id != applied.content?.id {
-      record.content = applied.content?.withoutManifest
-    }
-    record.conflicts.removeAll { $0.id == applied.content?.id }
-    return record.encoded()
+    guard let applied = try decode(applied), let record = try decode(new) else { return nil }
+    let isSame = record.content?.id == applied.content?.id
+    return record.with(content: isSame ? record.content : applied.content?.withoutManifest)
+      .encoded()
   }
 
   private func keepContents(

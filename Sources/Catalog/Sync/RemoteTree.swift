@@ -234,10 +234,9 @@ extension Engine {
     let bytes = try read { db in try queries.sending.first(db, record.id) { $0.bytes(0) } }
     guard let sent = try decode(bytes ?? nil)?.content,
       sent == record.content || sent.id == record.content?.parent,
-      var base = try decode(applied), base.content?.id != sent.id
+      let base = try decode(applied), base.content?.id != sent.id
     else { return nil }
-    base.content = sent
-    return base.encoded()
+    return base.with(content: sent).encoded()
   }
 
   /// The base of an item whose record in the log becomes `new`.
@@ -325,8 +324,9 @@ extension Engine {
 
   /// Base := remote, with the content of the base: an edit here was made of that.
   func agreeButContent(_ item: ItemID) throws {
-    guard let row = try remoteRow(item), var base = try decode(row.record) else { return }
-    base.content = try decode(row.applied)?.content
+    guard let row = try remoteRow(item), let record = try decode(row.record) else { return }
+    // The log may have the content that was edited here as what lost a conflict.
+    let base = record.with(content: try decode(row.applied)?.content)
     try setRemoteRow(item, RemoteRow(record: row.record, applied: base.encoded()), was: row)
   }
 

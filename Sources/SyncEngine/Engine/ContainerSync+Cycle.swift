@@ -452,9 +452,8 @@ extension ContainerSync {
         // Nothing but the content of a conflict's winner is settled when the log has it.
         var won: [ItemRecord] = []
         for record in changes.upserts where plan.winners.contains(record.id) {
-          guard var base = try catalog.base(record.id) else { continue }
-          base.content = record.content
-          won.append(base)
+          guard let base = try catalog.base(record.id) else { continue }
+          won.append(base.with(content: record.content))
         }
         try catalog.noteSending(won)
         try catalog.commit(durable: true)
