@@ -142,6 +142,7 @@ extension EndToEnd {
             DELETE,ISDIR tree'
             # Somebody stands in what is moved.
             (cd "$A/two/d" && exec sleep 60) & stander=$!
+            until_true 20 test -e /proc/$stander/cwd/in
             mv "$B/two/d" "$B/one/e"; synced b a
             tells 'MOVED_FROM,ISDIR two/d
             MOVED_TO,ISDIR one/e

@@ -76,6 +76,25 @@ import Testing
     }
   }
 
+  @Test("a file that loses its name gets none that is another of its names")
+  func losingANameBesideAnotherOfOnesOwn() async throws {
+    try await withDevices { first, second in
+      try first.write("Documents/a.txt", Array("first".utf8))
+      try second.write("Documents/a.txt", Array("second".utf8))
+      let number = try #require(try second.find("Documents/a.txt")).number
+      let documents = try #require(try second.find("Documents")).number
+      _ = try second.catalog.link(number, as: ItemName("a 2.txt"), in: documents)
+      try await settle(first, second)
+      for device in [first, second] {
+        #expect(try await device.read("Documents/a.txt") == Array("first".utf8))
+        for name in ["a 2.txt", "a 3.txt"] {
+          #expect(try await device.read("Documents/\(name)") == Array("second".utf8))
+        }
+        #expect(try device.find("Documents/a 2.txt")?.linkCount == 2)
+      }
+    }
+  }
+
   @Test("a removal does not take a hard link that it did not know", arguments: [false, true])
   func removalOfAFileWithANewLink(removalIsFirst: Bool) async throws {
     try await withDevices { first, second in

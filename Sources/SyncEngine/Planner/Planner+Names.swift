@@ -102,20 +102,21 @@ extension Planner {
       }
     }
     let loser = loser(id, owner.id, at: link, targets)
+    var links = targets[loser]?.record?.links ?? []
     var number = 2
-    var name = link.name.numbered(number)
-    while try self.owner(
-      of: Link(parent: link.parent, name: name), except: loser, targets, owners) != nil
-    {
+    var new = Link(parent: link.parent, name: link.name.numbered(number))
+    while true {
+      // Another name of the same file is taken too: a file has no name twice.
+      if !links.contains(new), try self.owner(of: new, except: loser, targets, owners) == nil {
+        break
+      }
       number += 1
-      name = link.name.numbered(number)
+      new = Link(parent: link.parent, name: link.name.numbered(number))
     }
-    if var links = targets[loser]?.record?.links {
-      links.removeAll { $0 == link }
-      links.append(Link(parent: link.parent, name: name))
-      targets[loser]?.record?.links = links.sorted()
-    }
-    return .renamed(loser, name)
+    links.removeAll { $0 == link }
+    links.append(new)
+    targets[loser]?.record?.links = links.sorted()
+    return .renamed(loser, new.name)
   }
 
   /// Which of two items of one name is renamed: what both trees agree on stays; of two new ones the
