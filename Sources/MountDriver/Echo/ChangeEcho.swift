@@ -122,7 +122,7 @@ final class ChangeEcho: Sendable {
   ///
   /// Reading them goes through all descriptors of all processes, so it has a budget. A batch waits
   /// until the next reading is allowed, which serves all batches that wait. If it would wait too
-  /// long, or too many wait, a small batch is told whoever watches. A large one gets the result of
+  /// long, or too many wait, a small batch is told without a look. A large one gets the result of
   /// the last reading, and a watch that was added since is not told.
   private func watches(_ device: String, for changes: Int, at announced: UInt64) -> InodeWatches {
     let time = monotonicNanoseconds()
