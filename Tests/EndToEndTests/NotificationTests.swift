@@ -78,8 +78,8 @@ extension EndToEnd {
       }
     }
 
-    /// The daemon looks for watches for a part of the time only, and among all open files: with many
-    /// of those a look takes longer than the changes wait for it.
+    /// The daemon looks for watches for a part of the time only, and among all open files: with
+    /// many of those a look takes longer than the changes wait for it.
     @Test("a watch right after many changes hears of the next one", arguments: [7_200, 100_000])
     func watchAfterManyChanges(openFiles: Int) async throws {
       try await withAccount { account in

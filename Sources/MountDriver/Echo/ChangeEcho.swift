@@ -22,7 +22,7 @@ final class ChangeEcho: Sendable {
   /// Batches that wait. The thread may itself have to wait, for a program that keeps a directory locked.
   private static let queueLimit = 100
   private static let attempts = 4
-  /// A batch of so many changes is told without a look where reading the watches would come too late.
+  /// A batch of so many changes is told without a look where reading the watches would be too late.
   private static let blindLimit = 50
   /// For so many nanoseconds a batch waits for the watches to be read, at most.
   private static let watchesWait: UInt64 = 5_000_000_000

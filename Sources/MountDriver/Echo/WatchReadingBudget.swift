@@ -1,8 +1,8 @@
-/// When the watches of all processes may be read again: in the long run the readings take a twentieth
-/// of one processor.
+/// When the watches of all processes may be read again: in the long run the readings take a
+/// twentieth of one processor.
 ///
-/// A reading counts as the time that it had a processor. Beside busy programs it also waits for one,
-/// for many times as long; that costs nobody anything and must not hold up the next reading.
+/// A reading counts as the time that it had a processor. Beside busy programs it also waits for
+/// one, for many times as long; that costs nobody anything and must not hold up the next reading.
 struct WatchReadingBudget {
   /// Single batches need not wait: the readings may be ahead of their share by so many nanoseconds.
   private static let debt: UInt64 = 1_000_000_000
