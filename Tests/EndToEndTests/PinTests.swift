@@ -37,11 +37,13 @@ extension EndToEnd {
           same "$(attribute downloadingStatus "$A/none/file")" notDownloaded
           ways=${ways% none}
           is_local() { [ "$(attribute localBytes "$A/$1/file")" = 12000000 ]; }
+          is_current() { [ "$(attribute downloadingStatus "$A/$1/file")" = current ]; }
           for way in $ways; do
             until_true 60 is_local $way
             cmp -n 1000000 $way read-$way
             cmp $way "$A/$way/file"
-            same "$(attribute downloadingStatus "$A/$way/file")" current
+            # It is current once the last bytes are durable.
+            until_true 20 is_current $way
           done
           for way in command attribute; do
             same "$(attribute isPinned "$A/$way/file")" 1
