@@ -409,6 +409,47 @@ import Testing
     #expect(record.content == sent.content)
   }
 
+  @Test("a file of a package that comes back has the content that replaced an announced one")
+  func announcedAndReplaced() throws {
+    let inner = ItemID(high: 1, low: 3)
+    var file = try announced(by: them)
+    file.id = inner
+    file.links = [Link(parent: package, name: try ItemName("b"))]
+    var device = try conflict(file)
+    // Another device wrote the file again before its content was sent, then removed the package.
+    var last = file
+    last.content = version(4, time: 2000)
+    last.modified = Timestamp(nanoseconds: 2000)
+    last.conflicts = [version(5, time: 1500)]
+    for id in [package, item, inner] { device.remote[id] = nil }
+    var items = device.gather()
+    items[inner]?.removed = last
+    let plan = try Planner(device: me, view: device).plan(items)
+    let record = try #require(plan.upserts.first { $0.id == inner })
+    #expect(record.content == last.content)
+    #expect(record.conflicts == last.conflicts)
+    #expect(record.modified == last.modified)
+    #expect(plan.replaced.contains(inner))
+  }
+
+  @Test("a file that comes back for a hard link has the content that replaced an announced one")
+  func announcedAndLinked() throws {
+    let base = try announced(by: them)
+    var here = base
+    here.links.append(Link(parent: .documents, name: try ItemName("b")))
+    var last = base
+    last.content = version(4, time: 2000)
+    for removed in [last, nil] {
+      let trees = ItemTrees(
+        local: LocalSide(record: here, size: 1, stamp: 1), base: base, remote: nil, stamp: 1,
+        removed: removed)
+      let plan = try Planner(device: me, view: SimulatedDevice(device: me)).plan([item: trees])
+      #expect(plan.upserts.map(\.content) == [removed?.content ?? base.content])
+      #expect(plan.upserts.map(\.links) == [[here.links[1]]])
+      #expect(plan.replaced == (removed == nil ? [] : [item]))
+    }
+  }
+
   @Test("a file of a package that loses stays for a conflict version that only this device keeps")
   func keptConflictsOutliveTheirPackage() throws {
     let inner = ItemID(high: 1, low: 3)

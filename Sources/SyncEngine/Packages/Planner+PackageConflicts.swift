@@ -161,12 +161,10 @@ extension Planner {
           merge.attributes(local: local, base: trees.base, remote: remote).attributes
       }
       var isNews = false
-      if record.kind == .file, record.content?.manifest == nil, let content,
-        content.manifest != nil
+      if local.edited == nil,
+        let readable = Merge.replacingUnsent(record, from: trees.remote ?? trees.removed)
       {
-        // Announced and never sent: nobody ever had that, and here is what came in its stead.
-        record.content = content
-        record.modified = trees.remote?.modified ?? record.modified
+        record = readable
         isNews = true
       }
       if let remote = trees.remote {
@@ -195,7 +193,8 @@ extension Planner {
         if !outer.isEmpty, let local = trees.local {
           var record = Merge.revived(local.record, removed: trees.removed, base: trees.base)
           record.links = outer
-          targets[id] = merge.withLocalContent(local, in: record, parent: trees.base?.content?.id)
+          targets[id] = merge.comingBack(
+            local, as: record, parent: trees.base?.content?.id, removed: trees.removed)
           continue
         }
         // The version of our package has no conflict versions of its files, so such a file stays.

@@ -96,7 +96,7 @@ struct Merge {
     if !isEdit, let kept = Self.withUnknownNames(local.record, base: base) {
       if local.isBusy { return Target(record: local.record, isDeferred: true) }
       let record = Self.revived(kept, removed: removed, base: base)
-      return withLocalContent(local, in: record, parent: base?.content?.parent)
+      return comingBack(local, as: record, parent: base?.content?.parent, removed: removed)
     }
     if base != nil, !isEdit, !PlantedMistake.revivesUnedited.isPlanted {
       // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
@@ -136,8 +136,17 @@ struct Merge {
     guard trees.hasOnlyCopies else { return Target(record: nil) }
     var record = Self.revived(local.record, removed: trees.removed, base: trees.base)
     // The same bytes were saved again: they are news to no device, and the record names them.
-    guard let edited = local.edited else { return Target(record: record) }
-    record.conflicts.removeAll { $0.isOf(edited) }
+    if let edited = local.edited { record.conflicts.removeAll { $0.isOf(edited) } }
+    return comingBack(local, as: record, parent: parent, removed: trees.removed)
+  }
+
+  /// A removed file that comes back without news in its content.
+  func comingBack(
+    _ local: LocalSide, as record: ItemRecord, parent: VersionID?, removed: ItemRecord?
+  ) -> Target {
+    if local.edited == nil, let readable = Self.replacingUnsent(record, from: removed) {
+      return Target(record: readable, replacesContent: true)
+    }
     return withLocalContent(local, in: record, parent: parent)
   }
 
@@ -195,6 +204,20 @@ struct Merge {
     else { return record }
     var result = record
     result.content = sent
+    return result
+  }
+
+  /// A file with the content that the log has, or had when the file was removed, in place of one
+  /// that its device announced and never sent: no device can read that one. Nil: its own content can
+  /// be read, or the log had none that can.
+  static func replacingUnsent(_ record: ItemRecord, from log: ItemRecord?) -> ItemRecord? {
+    guard record.kind == .file, record.content?.manifest == nil, let log,
+      let content = log.content, content.manifest != nil
+    else { return nil }
+    var result = record
+    result.content = content
+    result.modified = log.modified
+    result.conflicts.removeAll { $0.id == content.id }
     return result
   }
 
