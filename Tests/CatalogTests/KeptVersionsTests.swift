@@ -68,6 +68,30 @@ import Testing
     #expect(try removed().isEmpty)
   }
 
+  @Test("a file that comes back shows a content before the log has the file again")
+  func shownBeforeItIsInTheLog() throws {
+    var announced = record(.random(), .file, "f")
+    announced.content = announced.content.map {
+      ContentVersion(
+        id: $0.id, parent: nil, device: $0.device, modified: $0.modified, size: $0.size,
+        manifest: nil)
+    }
+    try fold([announced])
+    try fixture.apply([.upsert(announced, content: .placeholder, stamp: nil)])
+    let last = edited(announced, 2, parent: nil)
+    try fold([last])
+    try fold(removals: [announced.id])
+    try fixture.apply([.upsert(last, content: .placeholder, stamp: nil)])
+    // The log may not take the record that brings it back.
+    let local = try #require(try catalog.local(announced.id))
+    #expect(!local.isEdited)
+    #expect(local.record.content == last.content)
+    #expect(try fixture.isSound())
+    try fold([last])
+    #expect(try catalog.local(announced.id)?.record.content == last.content)
+    #expect(try fixture.isSound())
+  }
+
   @Test(
     "a segment whose origin is unknown keeps nothing, and one that restores drops what it restores")
   func restoring() throws {

@@ -448,6 +448,15 @@ import Testing
       #expect(plan.upserts.map(\.links) == [[here.links[1]]])
       #expect(plan.replaced == (removed == nil ? [] : [item]))
     }
+    // The content was replaced here, and another device was first with its segment.
+    var shown = here
+    shown.content = last.content
+    let trees = ItemTrees(
+      local: LocalSide(record: shown, size: 1, stamp: 1), base: base, remote: nil, stamp: 1,
+      removed: last)
+    let plan = try Planner(device: me, view: SimulatedDevice(device: me)).plan([item: trees])
+    #expect(plan.upserts.map(\.content) == [last.content])
+    #expect(plan.upserts.map(\.conflicts) == [[]])
   }
 
   @Test("a file of a package that loses stays for a conflict version that only this device keeps")

@@ -288,26 +288,35 @@ final class Applying {
         if inode.content == .local {
           result.obsolete.append(staged)
         } else {
-          try replace(inode, content, directive)
+          try replace(inode, record, directive)
         }
       }
       return
     }
     collector.changed(inode)
-    try replace(inode, content, directive)
+    try replace(inode, record, directive)
   }
 
-  private func replace(_ inode: Inode, _ content: ContentVersion, _ directive: ContentDirective)
-    throws
-  {
+  private func replace(_ inode: Inode, _ record: ItemRecord, _ directive: ContentDirective) throws {
     // Of a content that was never sent nobody has read anything: who waits for it gets the new one.
     if isOpen(inode.number), try !isOnlyAnnounced(inode) {
       let successor = try succeed(inode)
-      try show(content, in: successor, as: directive)
+      try show(record.content, in: successor, as: directive)
     } else {
       if let key = inode.contentKey { result.obsolete.append(key) }
-      try show(content, in: inode, as: directive)
+      try show(record.content, in: inode, as: directive)
       result.invalidations.append(.content(inode.number))
+    }
+    try keepName(of: record)
+  }
+
+  /// A file that comes back after its removal may show a content before the log has the file again.
+  /// Until then the inode itself names it: a version that nothing names would count as edited here.
+  private func keepName(of record: ItemRecord) throws {
+    guard let inode = try engine.syncedInode(record.id), try engine.shownContent(inode) == nil
+    else { return }
+    try engine.write { db in
+      try engine.queries.setShown.run(db, inode.number.column, record.encoded())
     }
   }
 

@@ -190,7 +190,9 @@ struct Merge {
     var result = supplied(record, from: removed)
     // A conflict that was resolved before the removal stays resolved.
     result.conflicts = removed.conflicts.filter { $0.manifest != nil }
-    if let content = removed.content, content.manifest != nil, content.id != base?.content?.id {
+    if let content = removed.content, content.manifest != nil, content.id != base?.content?.id,
+      content.id != result.content?.id
+    {
       result.conflicts.append(content)
     }
     return result
