@@ -209,9 +209,9 @@ struct Merge {
     return result
   }
 
-  /// A file with the content that the log has, or had when the file was removed, in place of one
-  /// that its device announced and never sent: no device can read that one. Nil: its own content can
-  /// be read, or the log had none that can.
+  /// The file with the content that the log has, or had when the file was removed. It replaces one
+  /// that its device announced and never uploaded, so no device can read that. Nil: the file's own
+  /// content can be read, or the content of the log cannot.
   static func replacingUnsent(_ record: ItemRecord, from log: ItemRecord?) -> ItemRecord? {
     guard record.kind == .file, record.content?.manifest == nil, let log,
       let content = log.content, content.manifest != nil
