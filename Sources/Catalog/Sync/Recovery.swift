@@ -173,6 +173,7 @@ extension Engine {
         applied = nil
         revived.insert(item)
       }
+      if let inode { try keepParent(of: inode, was: row.applied, is: applied) }
       try setRemoteRow(item, RemoteRow(record: new, applied: applied), was: row)
       // Nothing else would tell that it differs.
       if let inode, log != .later || revived.contains(item) { mark(inode) }
@@ -311,6 +312,20 @@ extension Engine {
     }
   }
 
+  /// An edit that the log has not heard of yet loses its base to a recovery, and stays the successor of
+  /// the content that it was made of.
+  private func keepParent(of inode: Inode, was old: [UInt8]?, is new: [UInt8]?) throws {
+    guard inode.kind == .file, inode.content == .local, inode.version == nil,
+      let content = try decode(old)?.content, try decode(new)?.content?.id != content.id
+    else { return }
+    // The change time is none of a file: the local content is not this version any more.
+    try write { db in
+      try queries.setKeptVersion.run(
+        db, inode.item, content.id, UInt64(0).column, UInt64(0).column, Int64(0), Int64(0),
+        content.parent?.bytes)
+    }
+  }
+
   func keptVersion(of item: ItemID) throws -> KeptVersion? {
     try database { db in
       try queries.keptVersion.first(db, item) { row in
@@ -354,7 +369,8 @@ extension Engine {
   }
 }
 
-/// A content that is local here as it was before a recovery, and is to be supplied as that version.
+/// A content that is local here as it was before a recovery, and is to be supplied as that version. One
+/// that was edited is its successor.
 package struct KeptVersion: Sendable {
   package let content: UploadedContent
   /// The version that it was made of.

@@ -82,7 +82,7 @@ extension UploadedContent {
 extension LocalSide {
   /// As if the file were closed, with the content of a snapshot.
   mutating func show(_ snapshot: StagedContent) {
-    edited = EditedContent(version: snapshot.version, manifest: snapshot.manifest)
+    edited = EditedContent(snapshot)
     record.modified = snapshot.modified
     size = snapshot.size
     isBusy = false

@@ -334,11 +334,12 @@ extension ContainerSync {
     if let known = staged[item.inode.item], known.isStill(item.inode) {
       return EditedContent(known)
     }
+    let lineage = try keptLineage(item.inode)
     let announced =
       try keptContent(item)
       ?? StagedContent(
         version: announcedVersion(item.inode, remote) ?? .random(), inode: item.inode,
-        manifest: item.inode.size == 0 ? .empty : nil)
+        manifest: item.inode.size == 0 ? .empty : nil, lineage: lineage)
     staged[item.inode.item] = announced
     return EditedContent(announced)
   }

@@ -327,7 +327,7 @@ struct Merge {
     guard let manifest = edited.manifest else {
       return Target(record: merged, needsUpload: true, isDeferred: true)
     }
-    if let lineage = edited.lineage, lineage.parent == remoteContent.id {
+    if let lineage = edited.lineage, lineage.has(remoteContent.id) {
       merged.modified = local.record.modified
       return withLocalContent(local, in: merged, parent: remoteContent.id)
     }

@@ -7,7 +7,7 @@ package struct EditedContent: Hashable, Sendable {
   package var version: VersionID
   /// Nil until its chunks are up.
   package var manifest: Manifest?
-  /// Of a version that comes into the log again after a recovery.
+  /// Of a version that comes into the log again after a recovery, and of an edit of one.
   package var lineage: Lineage?
 
   package init(version: VersionID, manifest: Manifest?, lineage: Lineage? = nil) {
@@ -17,11 +17,18 @@ package struct EditedContent: Hashable, Sendable {
   }
 }
 
-/// The version that another one was made of, as far as there was any.
+/// The version that another one was made of, as far as there was any, and the one that this was made of.
 package struct Lineage: Hashable, Sendable {
   package var parent: VersionID?
+  package var grandparent: VersionID?
 
-  package init(parent: VersionID?) { self.parent = parent }
+  package init(parent: VersionID?, grandparent: VersionID? = nil) {
+    self.parent = parent
+    self.grandparent = grandparent
+  }
+
+  /// Whether what has this lineage was made of a version.
+  func has(_ version: VersionID) -> Bool { parent == version || grandparent == version }
 }
 
 /// An item as the mount shows it.

@@ -160,6 +160,15 @@ extension ContainerSync {
       ? content : nil
   }
 
+  /// What a local content was made of that was edited since, or was an edit when the log was recovered.
+  func keptLineage(_ inode: Catalog.Inode) throws(Errno) -> Lineage? {
+    if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
+    guard isRecovered == true, inode.content == .local,
+      let found = try coordinator.catalog.keptVersion(of: inode.item)
+    else { return nil }
+    return Lineage(parent: found.content.version, grandparent: found.parent)
+  }
+
   /// Packs that this device's log had condemned or deleted, and that the store has again. The log
   /// moved their live chunks, perhaps into packs that the store has lost. Their chunks are told of
   /// again, so that this device supplies contents from there.

@@ -108,7 +108,8 @@ extension ContainerSync {
       now.item == inode.item, now.generation == inode.generation, now.version == nil,
       coordinator.isOpenForWriting(inode.number), manifest.size == inode.size
     else { return nil }
-    return StagedContent(version: .random(), inode: inode, manifest: manifest)
+    return StagedContent(
+      version: .random(), inode: inode, manifest: manifest, lineage: try? keptLineage(now))
   }
 
   /// Nil when the file is not any more what was sent: its next close brings it here again.
@@ -122,6 +123,6 @@ extension ContainerSync {
     let known = staged[inode.item].flatMap { $0.isStill(now) ? $0 : nil }
     return StagedContent(
       version: known?.version ?? .random(), inode: now, manifest: manifest,
-      lineage: known?.lineage)
+      lineage: known.map(\.lineage) ?? (try? keptLineage(now)))
   }
 }
