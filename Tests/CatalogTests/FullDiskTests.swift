@@ -73,4 +73,38 @@ import Testing
     }
     try again.close()
   }
+
+  /// As many new rows as memory may be ahead of before any is written, when the disk fills up at once.
+  @Test(.enabled(if: getuid() == 0)) func removingWorksWhenManyRowsAreNotWrittenYet() throws {
+    let directory = "/tmp/catalog-full-\(UUID().uuidString)"
+    try Files.makeDirectories(directory)
+    #expect(system("mount -t tmpfs -o size=64m none \(directory)") == 0)
+    defer {
+      _ = system("umount -l \(directory)")
+      try? Files.removeTree(directory)
+    }
+    let catalog = try ContainerCatalog(
+      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+    let new = NewItem(kind: .file, mode: 0o644, owner: 0, group: 0)
+    let count = 30_000
+    for index in 0..<count {
+      _ = try catalog.create(ItemName("file \(index)"), in: .root, new)
+    }
+    _ = system("dd if=/dev/zero bs=64k 2>/dev/null >> \(directory)/fill")
+    for index in 0..<50 {
+      let gone = try catalog.remove(ItemName("file \(index)"), in: .root, directory: false)
+      _ = try catalog.reclaim(gone.number)
+    }
+    try catalog.commit(durable: true)
+    try Files.remove(directory + "/fill")
+    try catalog.close()
+
+    let again = try ContainerCatalog(
+      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+    for index in 0..<count {
+      let isThere = try again.lookup(ItemName("file \(index)"), in: .root) != nil
+      try #require(isThere == (index >= 50), "file \(index)")
+    }
+    try again.close()
+  }
 }

@@ -16,7 +16,7 @@ extension Engine {
   /// Of all that is recorded. Its actions are the caller's to run.
   func synchronization() -> Synchronization {
     let isNothing = isJournalDurable
-    if !isNothing { reserve.prepare() }
+    if !isNothing { prepareRoom() }
     defer { afterNextSync = [] }
     return Synchronization(
       log: logCommits > durableLogCommits ? log : nil, logCommits: logCommits,

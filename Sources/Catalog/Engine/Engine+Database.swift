@@ -66,7 +66,7 @@ extension Engine {
   /// room again, loses nothing.
   func commitDatabase() throws {
     try withConnection {
-      reserve.prepare()
+      prepareRoom()
       let known = losses
       try settle()
       // What memory has is going to be committed; what was written directly is not there any more, and
@@ -84,7 +84,7 @@ extension Engine {
   func commitFlush() throws {
     if hasDirectChanges { return try commitDatabase() }
     try withConnection {
-      reserve.prepare()
+      prepareRoom()
       takeBackLost()
       flushIsWritten()
       guard flushing == nil, let last = uncommitted.last else { return }
@@ -157,11 +157,17 @@ extension Engine {
   /// The database is behind.
   var hasUnflushed: Bool { flushing != nil || !pending.isEmpty || !uncommitted.isEmpty }
 
+  /// Room for all that is not committed yet.
+  func prepareRoom() {
+    let written = uncommitted.reduce(0) { $0 + $1.overlay.count }
+    reserve.prepare(forRows: pending.count + (flushing?.overlay.count ?? 0) + written)
+  }
+
   /// ENOSPC where only the room is left that removing needs.
   func requireRoom() throws(Errno) {
     // The journal has room for more than are made in between.
     roomChecks &+= 1
-    if roomChecks & 31 == 0 { reserve.prepare() }
+    if roomChecks & 31 == 0 { prepareRoom() }
     if reserve.isExhausted { throw .noSpace }
   }
 

@@ -8,12 +8,15 @@ internal import SystemPackage
 /// that programs were told are done. So the catalog never lets that be the first time it hears of a
 /// full disk: the log's next megabytes are allocated while there is room, with `FALLOC_FL_KEEP_SIZE`,
 /// and where they cannot be, nothing that makes the catalog grow is begun. Removing always works.
+/// What memory is ahead of is going to be in one commit, so the room grows with it.
 /// The room is the log's own from the start: a file that is emptied when it is needed gives its blocks
 /// to whoever is filling the disk just then. Not thread-safe: used under the catalog's lock.
 final class SpaceReserve {
   private static let size: UInt64 = 4 << 20
-  /// With less than this allocated a commit might not fit.
+  /// With less than this allocated, beside what memory is ahead of, a commit might not fit.
   private static let low: UInt64 = 2 << 20
+  /// Of the log, for each row that memory is ahead of. New rows share their pages.
+  private static let rowBytes: UInt64 = 256
   /// With this much free on the disk a log without room of its own has enough: not every file system
   /// allocates beforehand.
   private static let enough: UInt64 = 6 << 20
@@ -23,6 +26,8 @@ final class SpaceReserve {
   /// Up to where the log's blocks are there.
   private var allocated: UInt64 = 0
   private var length: UInt64 = 0
+  /// For what memory was ahead of when that was last asked.
+  private var pending: UInt64 = 0
   /// What is left is used up as commits come; a log that is folded is written from its start again.
   private var isShort = false
 
@@ -33,19 +38,22 @@ final class SpaceReserve {
     directory = (path.hasPrefix("/") ? "/" : "") + (parts.isEmpty ? "." : parts)
     // Catalogs kept a file for this, which was emptied when room was needed.
     unlink(path + "-reserve")
-    prepare()
+    prepare(forRows: 0)
   }
 
-  /// Makes sure that the next commit has room, as far as that can be.
-  func prepare() {
+  /// Makes sure that the next commit has room, as far as that can be. `rows`: those that memory is ahead
+  /// of.
+  func prepare(forRows rows: Int) {
+    pending = UInt64(rows) * Self.rowBytes
     guard let length = (try? log.status()).map({ UInt64($0.st_size) }) else { return }
     // What is cut off is gone, with what was allocated behind it.
     if length < self.length { allocated = 0 }
     self.length = length
-    guard allocated < length + Self.low, !isShort || hasEnough else { return }
+    guard allocated < length + Self.low + pending, !isShort || hasEnough else { return }
+    let end = length + Self.size + pending
     do throws(Errno) {
-      try log.allocateBeyondEnd(upTo: length + Self.size)
-      allocated = length + Self.size
+      try log.allocateBeyondEnd(upTo: end)
+      allocated = end
       isShort = false
     } catch {
       isShort = true
@@ -57,6 +65,6 @@ final class SpaceReserve {
 
   private var hasEnough: Bool {
     guard let disk = try? DiskStatistics.of(directory) else { return true }
-    return disk.blocksAvailable * disk.blockSize >= Self.enough
+    return disk.blocksAvailable * disk.blockSize >= Self.enough + pending
   }
 }
