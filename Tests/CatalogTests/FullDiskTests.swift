@@ -74,7 +74,7 @@ import Testing
     try again.close()
   }
 
-  /// As many new rows as memory may be ahead of before any is written, when the disk fills up at once.
+  /// The disk fills up at once, while memory is ahead of many new rows.
   @Test(.enabled(if: getuid() == 0)) func removingWorksWhenManyRowsAreNotWrittenYet() throws {
     let directory = "/tmp/catalog-full-\(UUID().uuidString)"
     try Files.makeDirectories(directory)

@@ -3,8 +3,8 @@ import Model
 import SyncEngine
 import Testing
 
-/// An edit that was made while the store was set back is the successor of what it was made of, whatever a
-/// recovery leaves of that in the log.
+/// An edit that was made while the store was set back is the successor of what it was made of,
+/// whatever a recovery leaves of that in the log.
 @Suite(.serialized) struct RecoveredLineageTests {
   private let file = "Documents/a"
 
@@ -18,8 +18,8 @@ import Testing
     }
   }
 
-  /// `other` went on in the log to which the store was set back, and recovers it after the store was set
-  /// back again. `away` did something in the log that is lost.
+  /// `other` goes on in the log to which the store was set back, and recovers it after the store
+  /// was set back again. `away` does something in the log that is lost.
   private func forked(
     _ house: RestorableHousehold, _ away: EngineDevice, _ other: EngineDevice,
     _ act: () throws -> Void

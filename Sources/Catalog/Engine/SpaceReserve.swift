@@ -41,8 +41,8 @@ final class SpaceReserve {
     prepare(forRows: 0)
   }
 
-  /// Makes sure that the next commit has room, as far as that can be. `rows`: those that memory is ahead
-  /// of.
+  /// Makes sure that the next commit has room, as far as that can be. `rows`: those that memory
+  /// is ahead of.
   func prepare(forRows rows: Int) {
     pending = UInt64(rows) * Self.rowBytes
     guard let length = (try? log.status()).map({ UInt64($0.st_size) }) else { return }

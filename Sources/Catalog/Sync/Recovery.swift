@@ -312,8 +312,8 @@ extension Engine {
     }
   }
 
-  /// An edit that the log has not heard of yet loses its base to a recovery, and stays the successor of
-  /// the content that it was made of.
+  /// An edit that the log has not heard of yet loses its base to a recovery, and stays the
+  /// successor of the content that it was made of.
   private func keepParent(of inode: Inode, was old: [UInt8]?, is new: [UInt8]?) throws {
     guard inode.kind == .file, inode.content == .local, inode.version == nil,
       let content = try decode(old)?.content, try decode(new)?.content?.id != content.id
@@ -369,8 +369,8 @@ extension Engine {
   }
 }
 
-/// A content that is local here as it was before a recovery, and is to be supplied as that version. One
-/// that was edited is its successor.
+/// A content that is local here as it was before a recovery, and is to be supplied as that version.
+/// An edit of it is its successor.
 package struct KeptVersion: Sendable {
   package let content: UploadedContent
   /// The version that it was made of.

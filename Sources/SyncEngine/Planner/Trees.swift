@@ -17,7 +17,7 @@ package struct EditedContent: Hashable, Sendable {
   }
 }
 
-/// The version that another one was made of, as far as there was any, and the one that this was made of.
+/// The version that another one was made of, and the one before that, as far as there were any.
 package struct Lineage: Hashable, Sendable {
   package var parent: VersionID?
   package var grandparent: VersionID?
