@@ -8,7 +8,7 @@ internal import SystemPackage
 /// that programs were told are done. So the catalog never lets that be the first time it hears of a
 /// full disk: the log's next megabytes are allocated while there is room, with `FALLOC_FL_KEEP_SIZE`,
 /// and where they cannot be, nothing that makes the catalog grow is begun. Removing always works.
-/// What memory is ahead of is going to be in one commit, so the room grows with it.
+/// All rows that wait in memory may go into one commit, so the room grows with their number.
 /// The room is the log's own from the start: a file that is emptied when it is needed gives its blocks
 /// to whoever is filling the disk just then. Not thread-safe: used under the catalog's lock.
 final class SpaceReserve {

@@ -160,7 +160,7 @@ extension ContainerSync {
       ? content : nil
   }
 
-  /// What a local content was made of: it was edited after the recovery, or was an edit before.
+  /// The lineage of a local content that was edited after the recovery, or was an edit before.
   func keptLineage(_ inode: Catalog.Inode) throws(Errno) -> Lineage? {
     if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
     guard isRecovered == true, inode.content == .local,
