@@ -8,16 +8,27 @@ import Testing
 
 /// On a small file system of its own, which takes root; elsewhere the same is tried through a mount.
 @Suite(.serialized) struct FullDiskTests {
+  /// A directory that is a file system of its own.
+  private struct SmallDisk {
+    let path = "/tmp/catalog-full-\(UUID().uuidString)"
+
+    init(megabytes: Int) throws {
+      try Files.makeDirectories(path)
+      #expect(system("mount -t tmpfs -o size=\(megabytes)m none \(path)") == 0)
+    }
+
+    func remove() {
+      _ = system("umount -l \(path)")
+      try? Files.removeTree(path)
+    }
+  }
+
   /// What was done stays done when the disk is full, what cannot be is refused beforehand, removing
   /// works, and no content file goes whose row comes back.
   @Test(.enabled(if: getuid() == 0)) func whatWasDoneStaysDoneWhenTheDiskIsFull() throws {
-    let directory = "/tmp/catalog-full-\(UUID().uuidString)"
-    try Files.makeDirectories(directory)
-    #expect(system("mount -t tmpfs -o size=24m none \(directory)") == 0)
-    defer {
-      _ = system("umount -l \(directory)")
-      try? Files.removeTree(directory)
-    }
+    let disk = try SmallDisk(megabytes: 24)
+    defer { disk.remove() }
+    let directory = disk.path
     let catalog = try ContainerCatalog(
       path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
     let new = NewItem(kind: .file, mode: 0o644, owner: 0, group: 0)
@@ -76,13 +87,9 @@ import Testing
 
   /// The disk fills up at once, while memory is ahead of many new rows.
   @Test(.enabled(if: getuid() == 0)) func removingWorksWhenManyRowsAreNotWrittenYet() throws {
-    let directory = "/tmp/catalog-full-\(UUID().uuidString)"
-    try Files.makeDirectories(directory)
-    #expect(system("mount -t tmpfs -o size=64m none \(directory)") == 0)
-    defer {
-      _ = system("umount -l \(directory)")
-      try? Files.removeTree(directory)
-    }
+    let disk = try SmallDisk(megabytes: 64)
+    defer { disk.remove() }
+    let directory = disk.path
     let catalog = try ContainerCatalog(
       path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
     let new = NewItem(kind: .file, mode: 0o644, owner: 0, group: 0)

@@ -313,12 +313,14 @@ extension Engine {
   }
 
   /// An edit that the log has not heard of yet loses its base to a recovery, and stays the
-  /// successor of the content that it was made of.
+  /// successor of the content that it was made of. A version that an earlier recovery left for it
+  /// is newer than its base.
   private func keepParent(of inode: Inode, was old: [UInt8]?, is new: [UInt8]?) throws {
     guard inode.kind == .file, inode.content == .local, inode.version == nil,
-      let content = try decode(old)?.content, try decode(new)?.content?.id != content.id
+      let content = try decode(old)?.content, try decode(new)?.content?.id != content.id,
+      try keptVersion(of: inode.item) == nil
     else { return }
-    // The change time is none of a file: the local content is not this version any more.
+    // No file was last changed in 1970: the local content never counts as this very version.
     try write { db in
       try queries.setKeptVersion.run(
         db, inode.item, content.id, UInt64(0).column, UInt64(0).column, Int64(0), Int64(0),

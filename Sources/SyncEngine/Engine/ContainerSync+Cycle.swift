@@ -334,14 +334,14 @@ extension ContainerSync {
     if let known = staged[item.inode.item], known.isStill(item.inode) {
       return EditedContent(known)
     }
-    let lineage = try keptLineage(item.inode)
-    let announced =
-      try keptContent(item)
-      ?? StagedContent(
+    var announced = try keptContent(item)
+    if announced == nil {
+      announced = StagedContent(
         version: announcedVersion(item.inode, remote) ?? .random(), inode: item.inode,
-        manifest: item.inode.size == 0 ? .empty : nil, lineage: lineage)
+        manifest: item.inode.size == 0 ? .empty : nil, lineage: try keptLineage(item.inode))
+    }
     staged[item.inode.item] = announced
-    return EditedContent(announced)
+    return announced.map { EditedContent($0) }
   }
 
   /// The version by which the log has the name of this content already. Nobody has any bytes of it,

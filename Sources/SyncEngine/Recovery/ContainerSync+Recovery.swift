@@ -130,19 +130,24 @@ extension ContainerSync {
     awaitingContent = []
   }
 
+  /// Whether the log stands on a recovery. Without one nothing is kept in the catalog.
+  private func standsOnRecovery() throws(Errno) -> Bool {
+    if let isRecovered { return isRecovered }
+    let found = try coordinator.catalog.recovery() != nil
+    isRecovered = found
+    return found
+  }
+
   /// Conflict versions that the log had before a recovery and lacks now.
   func keptConflicts() throws(Errno) -> [ItemID: [ContentVersion]] {
-    if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
-    return isRecovered == true ? try coordinator.catalog.keptConflicts() : [:]
+    try standsOnRecovery() ? try coordinator.catalog.keptConflicts() : [:]
   }
 
   /// The version of a local content before a recovery, if it still is that.
   func keptContent(_ item: LocalItem) throws(Errno) -> StagedContent? {
-    if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
-    guard isRecovered == true, let found = try coordinator.catalog.keptVersion(of: item.inode.item)
-    else {
-      return nil
-    }
+    guard try standsOnRecovery(),
+      let found = try coordinator.catalog.keptVersion(of: item.inode.item)
+    else { return nil }
     let kept = found.content
     // Content that is not here can be supplied only where its chunks are.
     let manifest =
@@ -162,8 +167,7 @@ extension ContainerSync {
 
   /// The lineage of a local content that was edited after the recovery, or was an edit before.
   func keptLineage(_ inode: Catalog.Inode) throws(Errno) -> Lineage? {
-    if isRecovered == nil { isRecovered = try coordinator.catalog.recovery() != nil }
-    guard isRecovered == true, inode.content == .local,
+    guard inode.content == .local, try standsOnRecovery(),
       let found = try coordinator.catalog.keptVersion(of: inode.item)
     else { return nil }
     return Lineage(parent: found.content.version, grandparent: found.parent)

@@ -108,8 +108,13 @@ extension ContainerSync {
       now.item == inode.item, now.generation == inode.generation, now.version == nil,
       coordinator.isOpenForWriting(inode.number), manifest.size == inode.size
     else { return nil }
-    return StagedContent(
-      version: .random(), inode: inode, manifest: manifest, lineage: try? keptLineage(now))
+    // Without its lineage it could be in conflict with the content that it was made of.
+    do throws(Errno) {
+      return StagedContent(
+        version: .random(), inode: inode, manifest: manifest, lineage: try keptLineage(now))
+    } catch {
+      return nil
+    }
   }
 
   /// Nil when the file is not any more what was sent: its next close brings it here again.
@@ -121,8 +126,15 @@ extension ContainerSync {
       now.size == manifest.size || PlantedMistake.stagesChangedUploads.isPlanted
     else { return nil }
     let known = staged[inode.item].flatMap { $0.isStill(now) ? $0 : nil }
-    return StagedContent(
-      version: known?.version ?? .random(), inode: now, manifest: manifest,
-      lineage: known.map(\.lineage) ?? (try? keptLineage(now)))
+    if let known {
+      return StagedContent(
+        version: known.version, inode: now, manifest: manifest, lineage: known.lineage)
+    }
+    do throws(Errno) {
+      return StagedContent(
+        version: .random(), inode: now, manifest: manifest, lineage: try keptLineage(now))
+    } catch {
+      return nil
+    }
   }
 }
