@@ -323,6 +323,25 @@ import Testing
     #expect(try catalog.differing().isEmpty)
   }
 
+  /// An announced file of a package that lost a conflict goes here first, and then from the log.
+  @Test(arguments: [false, true])
+  func whatTheLogStillHasStaysMarkedWhenItGoesHere(isMarked: Bool) throws {
+    let file = record(.random(), .file, "file")
+    try have([file])
+    if isMarked {
+      _ = try catalog.setAttributes(try fixture.number(file.id), AttributeChanges(mode: 0o600))
+    }
+    try fixture.apply([.remove(file.id, stamp: try catalog.dirtyStamp(file.id))])
+    #expect(try catalog.inodeNumber(of: file.id) == nil)
+    // The segment was not first. The next plan has to see the item again.
+    #expect(try catalog.dirtyStamp(file.id) != nil)
+    #expect(try catalog.differing() == [file.id])
+    try fixture.folded([], removals: [file.id])
+    try fixture.apply([.agree(file.id, stamp: try catalog.dirtyStamp(file.id))])
+    #expect(try catalog.differing().isEmpty)
+    #expect(try catalog.dirtyStamp(file.id) == nil)
+  }
+
   @Test func aFileThatIsBeingWrittenIsBusy() throws {
     var file = record(.random(), .file, "file")
     try have([file])

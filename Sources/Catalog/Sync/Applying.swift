@@ -459,7 +459,13 @@ final class Applying {
       }
     case .remove(let item, _):
       try engine.agree(item)
-      if try engine.stamp(item) != nil { try engine.clearStamp(item) }
+      let stamp = try engine.stamp(item)
+      if try engine.remote(item) == nil {
+        if stamp != nil { try engine.clearStamp(item) }
+      } else if stamp == nil {
+        // The log still has it. Without a mark it would stay there if this device stops now.
+        engine.setStamp(item)
+      }
     case .upsert(let record, _, _):
       if edits.contains(record.id) {
         try engine.agreeButContent(record.id)
