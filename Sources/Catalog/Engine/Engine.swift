@@ -210,8 +210,13 @@ final class Engine {
     for step in undo {
       guard case .inode(let number, _, let was) = step else { continue }
       let item = pending.inodes[number]?.inode?.item
-      var stamp: UInt64?
-      if let item, case .set(let value) = pending.stamps[item] { stamp = value }
+      let stamp: UInt64?
+      switch item.flatMap({ pending.stamps[$0] }) {
+      case .set(let value): stamp = value
+      case .retired: stamp = nil
+      // A flush took the mark along, and may not be committed when the process ends.
+      case nil: stamp = unjournaled[number]?.stamp
+      }
       let takesVersion = unjournaled[number]?.takesVersion ?? (was?.version != nil)
       unjournaled[number] = SoftChange(stamp: stamp, takesVersion: takesVersion)
     }
@@ -241,9 +246,10 @@ final class Engine {
   private func add(_ step: Undo) {
     switch step {
     case .inode(let number, _, let was):
-      unjournaled[number] = nil
+      let soft = unjournaled.removeValue(forKey: number)
       if let change = pending.inodes[number] {
         record.add(number, change)
+        addMark(of: soft, to: change.inode)
       } else if let was {
         // Made and deleted since the last flush; the journal may have the making.
         record.add(number, .deleted(was.kind))
@@ -256,6 +262,17 @@ final class Engine {
     case .write(let number, _):
       if let began = pending.writes[number] { record.add(number, began: began) }
     }
+  }
+
+  /// The row says what was changed softly, so the record has the mark of that too. An operation may set
+  /// another one itself. With direct changes the database has the mark, or its removal, before the
+  /// journal has the record.
+  private func addMark(of soft: SoftChange?, to inode: Inode?) {
+    guard let stamp = soft?.stamp, let item = inode?.item, !hasDirectChanges else { return }
+    let isMarked = undo.contains { step in
+      if case .stamp(item, _) = step { true } else { false }
+    }
+    if !isMarked { record.add(item, .set(stamp)) }
   }
 
   /// Appends a record, after a commit where it would stand on what is not committed.
