@@ -70,4 +70,19 @@ import Testing
     try catalog.commit(durable: false)
     #expect(try fixture.crashed().dirtyStamp(file.item) == nil)
   }
+
+  @Test func aLostMarkIsSetAgainAfterACrash() throws {
+    let file = try edited()
+    try catalog.commit(durable: false)
+    try catalog.engine.withLock { engine in
+      try engine.operation { try engine.clearStamp(file.item) }
+      try engine.commitDatabase()
+    }
+    let crashed = try fixture.crashed()
+    #expect(try crashed.dirtyStamp(file.item) == nil)
+    let found = FoundContent(size: 127, modified: Timestamp(nanoseconds: 0), blocks: nil)
+    #expect(try crashed.recover { _ in found } == [file.number])
+    #expect(try crashed.dirtyStamp(file.item) != nil)
+    #expect(try crashed.recover { _ in found }.isEmpty)
+  }
 }

@@ -124,6 +124,12 @@ extension Engine {
       inode.blocks = found.blocks
       guard found.size != inode.size || isLater || (isWritten && inode.version != nil) else {
         if !isKnown { try store(inode) }
+        // An earlier release could lose the mark of an edit when it was killed. Nothing else says that
+        // the edit has to go up.
+        if inode.version == nil, try stamp(inode.item) == nil {
+          mark(inode)
+          result.append(number)
+        }
         continue
       }
       inode.size = found.size
