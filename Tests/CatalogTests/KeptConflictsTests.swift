@@ -40,28 +40,16 @@ import Testing
   }
 
   /// Installs a recovery of another branch of the log, in which the item has other conflict
-  /// versions.
-  /// `packs`: those that the store has.
+  /// versions. `packs`: those that the store has.
   private func recover(
     _ number: UInt64, _ item: ItemID, with conflicts: [ContentVersion], packs: Set<PackID>,
     in fixture: Fixture
   ) throws {
-    let export = try SnapshotExport(fixture.catalog)
-    var part = SnapshotPart()
-    while let page = try export.next() { part.items += page.items }
-    export.end()
-    for index in part.items.indices where part.items[index].id == item {
-      part.items[index].conflicts = conflicts
+    let elsewhere = LogPosition(
+      sequence: number * 1_000_000 - 5, hash: [UInt8](repeating: 7, count: 32))
+    try fixture.recover(number, known: elsewhere, packs: packs) { record in
+      if record.id == item { record.conflicts = conflicts }
     }
-    try fixture.catalog.beginSnapshot(isRecovery: true)
-    try fixture.catalog.stage(part)
-    let sequence = number * 1_000_000
-    let elsewhere = LogPosition(sequence: sequence - 5, hash: [UInt8](repeating: 7, count: 32))
-    try fixture.catalog.installRecovered(
-      SnapshotMark(sequence: sequence, bytes: 1), hash: [UInt8](repeating: 1, count: 32),
-      from: DeviceID(high: 3, low: 0),
-      LogRecovery(number: number, sequence: sequence, known: [elsewhere]), packs: packs)
-    fixture.sequence = sequence
   }
 
   /// A record in the log, and shown here, with conflict versions in one pack.

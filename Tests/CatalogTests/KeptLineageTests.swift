@@ -5,27 +5,15 @@ import Testing
 
 /// The version of a local content through recoveries.
 @Suite struct KeptLineageTests {
-  /// Installs a recovery in which a file has a content. `known`: the last segment that its device had
-  /// read.
+  /// Installs a recovery in which a file has a content. `known`: the last segment that its device
+  /// had read.
   private func recover(
     _ number: UInt64, _ item: ItemID, with content: ContentVersion?, known: LogPosition,
     in fixture: Fixture
   ) throws {
-    let export = try SnapshotExport(fixture.catalog)
-    var part = SnapshotPart()
-    while let page = try export.next() { part.items += page.items }
-    export.end()
-    for index in part.items.indices where part.items[index].id == item {
-      part.items[index].content = content
+    try fixture.recover(number, known: known) { record in
+      if record.id == item { record.content = content }
     }
-    try fixture.catalog.beginSnapshot(isRecovery: true)
-    try fixture.catalog.stage(part)
-    let sequence = number * 1_000_000
-    try fixture.catalog.installRecovered(
-      SnapshotMark(sequence: sequence, bytes: 1), hash: [UInt8](repeating: 1, count: 32),
-      from: DeviceID(high: 3, low: 0),
-      LogRecovery(number: number, sequence: sequence, known: [known]), packs: [])
-    fixture.sequence = sequence
   }
 
   @Test("a second recovery keeps the version of a content that is not supplied since the first one")

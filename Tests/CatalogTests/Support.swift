@@ -126,6 +126,27 @@ final class Fixture {
 
   // MARK: The remote side
 
+  /// Installs a recovery of the log, in which the items are as `change` leaves them. `known`: the
+  /// last segment that its device had read. `packs`: those that the store has.
+  func recover(
+    _ number: UInt64, known: LogPosition, packs: Set<PackID> = [],
+    _ change: (inout ItemRecord) -> Void
+  ) throws {
+    let export = try SnapshotExport(catalog)
+    var part = SnapshotPart()
+    while let page = try export.next() { part.items += page.items }
+    export.end()
+    for index in part.items.indices { change(&part.items[index]) }
+    try catalog.beginSnapshot(isRecovery: true)
+    try catalog.stage(part)
+    let sequence = number * 1_000_000
+    try catalog.installRecovered(
+      SnapshotMark(sequence: sequence, bytes: 1), hash: [UInt8](repeating: 1, count: 32),
+      from: DeviceID(high: 3, low: 0),
+      LogRecovery(number: number, sequence: sequence, known: [known]), packs: packs)
+    self.sequence = sequence
+  }
+
   func folded(
     _ upserts: [ItemRecord] = [], removals: [ItemID] = [], chunks: [ChunkLocation] = []
   ) throws {

@@ -103,12 +103,17 @@ extension Engine {
       return Dictionary(rows, uniquingKeysWith: { first, _ in first })
     }
     let edited = try database { db in
-      try Query("SELECT ino FROM inode WHERE kind = 1 AND content = 0 AND version IS NULL")
-        .all(db) { $0.number(0) }
+      let rows = try Query(
+        """
+        SELECT ino, EXISTS (SELECT 1 FROM dirty WHERE item = inode.item)
+        FROM inode WHERE kind = 1 AND content = 0 AND version IS NULL
+        """
+      ).all(db) { row in (row.number(0), row.integer(1) != 0) }
+      return Dictionary(rows, uniquingKeysWith: { first, _ in first })
     }
     var result: [InodeNumber] = []
     if PlantedMistake.recoversNothing.isPlanted { return result }
-    for number in Set(edited).union(began.keys).sorted() {
+    for number in Set(edited.keys).union(began.keys).sorted() {
       guard var inode = try? inode(number), let key = inode.contentKey, inode.content == .local
       else { continue }
       // A power cut can leave the row of a file that was never synchronised and not its content file:
@@ -124,9 +129,9 @@ extension Engine {
       inode.blocks = found.blocks
       guard found.size != inode.size || isLater || (isWritten && inode.version != nil) else {
         if !isKnown { try store(inode) }
-        // An earlier release could lose the mark of an edit when it was killed. Nothing else says that
-        // the edit has to go up.
-        if inode.version == nil, try stamp(inode.item) == nil {
+        // An earlier release could lose the mark of an edit when it was killed. Nothing else says
+        // that the edit has to go up.
+        if edited[number] == false, !inode.isExcluded, !inode.isOrphan {
           mark(inode)
           result.append(number)
         }

@@ -226,6 +226,8 @@ final class Engine {
     record.removeAll()
     for (index, step) in undo.enumerated() where isLast(step, index) { add(step) }
     try append(record.bytes)
+    // Not before: what was changed softly stays to be recorded if there is no room.
+    for case .inode(let number, _, _) in undo { unjournaled[number] = nil }
   }
 
   /// One item is often changed more than once in an operation; its last state counts.
@@ -246,10 +248,9 @@ final class Engine {
   private func add(_ step: Undo) {
     switch step {
     case .inode(let number, _, let was):
-      let soft = unjournaled.removeValue(forKey: number)
       if let change = pending.inodes[number] {
         record.add(number, change)
-        addMark(of: soft, to: change.inode)
+        addMark(of: unjournaled[number], to: change.inode)
       } else if let was {
         // Made and deleted since the last flush; the journal may have the making.
         record.add(number, .deleted(was.kind))
@@ -264,9 +265,9 @@ final class Engine {
     }
   }
 
-  /// The row says what was changed softly, so the record has the mark of that too. An operation may set
-  /// another one itself. With direct changes the database has the mark, or its removal, before the
-  /// journal has the record.
+  /// The row says what was changed softly, so the record has the mark of that too. An operation may
+  /// set another one itself. With direct changes the database has the mark, or its removal, before
+  /// the journal has the record.
   private func addMark(of soft: SoftChange?, to inode: Inode?) {
     guard let stamp = soft?.stamp, let item = inode?.item, !hasDirectChanges else { return }
     let isMarked = undo.contains { step in
