@@ -8,8 +8,8 @@ extension EndToEnd {
       large() { head -c 60000000 /dev/urandom > "$1"; }
       uploading() { on a status --json | tr -d ' \\n' | grep '"direction":"upload"' >/dev/null; }
       has() { [ -e "$1" ]; }
-      # holds FILE TEXT: another device may show a file from when it was made, before it was written
-      holds() { [ "$(timeout 10 cat "$1" 2>/dev/null)" = "$2" ]; }
+      # Another device may show a file from when it was made, before it was written.
+      is_written() { [ -s "$1" ]; }
       lacks() { [ ! -e "$1" ]; }
       pid() { on "$1" status --json | tr -d ' \\n' | grep -o '"pid":[0-9]*' | head -1 | cut -d: -f2; }
       # The large content files of device a, with those that are open and have no name any more.
@@ -33,12 +33,14 @@ extension EndToEnd {
             large "$A/large"
             until_true 20 uploading
             echo small > "$A/small"
-            until_true 10 holds "$B/small" small
+            until_true 10 is_written "$B/small"
+            same "$(timeout 10 cat "$B/small")" small
             mv "$A/small" "$A/renamed"
             until_true 10 lacks "$B/small"
             has "$B/renamed"
             echo other > "$B/other"
-            until_true 10 holds "$A/other" other
+            until_true 10 is_written "$A/other"
+            same "$(timeout 10 cat "$A/other")" other
             until_true 10 has "$B/large"
             same "$(attribute isUploaded "$A/large")" 0
             uploading
