@@ -130,6 +130,7 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Presenter.script + #"""
+            on a offline on # so that what is sent is no change of attributes in between
             echo 1 > "$A/f"
             present other a f; present parent a ''
             cat > "$ROOT/own.py" <<'END'

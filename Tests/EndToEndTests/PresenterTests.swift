@@ -186,6 +186,7 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.presenter + #"""
+              on a offline on # the sync would ask as well, to read what it sends
               echo 1 > "$A/file"
               presenting file silent
               on a coordinate read "$A/file" --timeout 60 -- true
