@@ -73,6 +73,10 @@ int linux_lremovexattr(const char *path, const char *name) {
 
 int linux_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
 
+int linux_start_writeback(int fd, int64_t offset, int64_t count) {
+  return sync_file_range(fd, offset, count, SYNC_FILE_RANGE_WRITE);
+}
+
 int64_t linux_file_system_type(const char *path) {
   struct statfs result;
   return statfs(path, &result) == 0 ? (int64_t)(uint32_t)result.f_type : -1;

@@ -95,6 +95,12 @@ package final class PartialContent: Sendable {
     present.withLock { $0.insert(offset..<end) }
   }
 
+  /// Has the kernel begin to write a part to the disk. A large content that is written at its end
+  /// keeps the disk from everything else for a while.
+  package func startWriteback(_ range: Range<UInt64>) {
+    (try? file())?.startWriteback(clamped(range))
+  }
+
   package func write(_ bytes: [UInt8], at offset: UInt64) throws(Errno) {
     var failure: Errno?
     bytes.withUnsafeBytes { buffer in

@@ -86,10 +86,29 @@ extension DaemonService {
     var running: [Int: Download] = [:]
   }
 
-  private static let parallelDownloads = 6
+  /// How many are fetched at a time. Small files spend most of their time with waiting for the
+  /// backend and the disk: more of them. 32 of them take no more memory than 6 large ones.
+  private struct Parallel {
+    private var large = 0
+    private var small = 0
 
-  /// Fetches all of them, a few at a time, and tells the client how far it is. The first failure is
-  /// thrown when the others are through.
+    private static func isLarge(_ download: Download) -> Bool { download.inode.size > 256 << 10 }
+
+    func hasRoom(for download: Download) -> Bool {
+      Self.isLarge(download) ? large < 6 : small < 32
+    }
+
+    mutating func begin(_ download: Download) {
+      if Self.isLarge(download) { large += 1 } else { small += 1 }
+    }
+
+    mutating func end(_ download: Download) {
+      if Self.isLarge(download) { large -= 1 } else { small -= 1 }
+    }
+  }
+
+  /// Fetches all of them in their order, some at a time, and tells the client how far it is. The
+  /// first failure is thrown when the others are through.
   private static func run(_ downloads: [Download], _ connection: ClientConnection) async throws {
     let total = downloads.reduce(0) { $0 + $1.inode.size }
     let progress = Lock(DownloadProgress())
@@ -104,13 +123,14 @@ extension DaemonService {
     }
     defer { reporter.cancel() }
     var failure: (any Error)?
-    try await withThrowingTaskGroup(of: (any Error)?.self) { group in
+    try await withThrowingTaskGroup(of: (Download, (any Error)?).self) { group in
       var next = 0
+      var parallel = Parallel()
       func add() {
-        guard next < downloads.count else { return }
         let index = next
         let download = downloads[index]
         next += 1
+        parallel.begin(download)
         group.addTask {
           progress.withLock { $0.running[index] = download }
           defer {
@@ -121,18 +141,22 @@ extension DaemonService {
           }
           do {
             try await download.run()
-            return nil
+            return (download, nil)
           } catch {
             let path = Self.path(download)
             let mapped = ControlError(mapping: error)
-            return ControlError(mapped.status, "\(path): \(mapped.message)")
+            return (download, ControlError(mapped.status, "\(path): \(mapped.message)"))
           }
         }
       }
-      for _ in 0..<parallelDownloads { add() }
-      while let ended = try await group.next() {
-        if let error = ended { failure = failure ?? error }
-        add()
+      func addWhatHasRoom() {
+        while next < downloads.count, parallel.hasRoom(for: downloads[next]) { add() }
+      }
+      addWhatHasRoom()
+      while let (ended, error) = try await group.next() {
+        if let error { failure = failure ?? error }
+        parallel.end(ended)
+        addWhatHasRoom()
       }
     }
     if let failure { throw failure }

@@ -92,6 +92,14 @@ package final class OpenFile: Sendable {
     _ = try retrying { fsync(descriptor) }
   }
 
+  /// Has the kernel begin to write a part of the file to the disk, so that less is left for
+  /// `synchronize`. What fails is left to that.
+  package func startWriteback(_ range: Range<UInt64>) {
+    _ = linux_start_writeback(
+      descriptor, Int64(clamping: range.lowerBound),
+      Int64(clamping: range.upperBound - range.lowerBound))
+  }
+
   /// `fdatasync(2)`.
   package func synchronizeData() throws(Errno) {
     try FaultPoint.check("file.datasync")

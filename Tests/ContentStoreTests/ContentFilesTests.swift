@@ -103,6 +103,25 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     try files.synchronize(partial)
   }
 
+  /// It can come late: when the download has ended, and when its file is gone.
+  @Test func partsGoToTheDiskWhileTheOthersCome() throws {
+    let partial = try files.partial(key(1, 1), size: 12_288)
+    let bytes = (0..<12_288).map { UInt8(truncatingIfNeeded: $0 / 7) }
+    try partial.write(Array(bytes[..<4096]), at: 0)
+    partial.startWriteback(0..<4096)
+    try partial.write(Array(bytes[4096...]), at: 4096)
+    partial.startWriteback(4096..<100_000)
+    partial.startWriteback(100_000..<UInt64.max)
+    partial.endWriting()
+    partial.startWriteback(0..<12_288)
+    #expect(try !files.hasWriter(key(1, 1)))
+    #expect(try partial.file().read(count: 20_000, at: 0) == bytes)
+    files.dropPartial(key(1, 1))
+    try files.remove(key(1, 1))
+    partial.startWriteback(0..<12_288)
+    #expect(try files.found(key(1, 1)) == nil)
+  }
+
   @Test func whoOpensAFileWhileItIsAskedForWritersHarmsNobody() throws {
     let directory = try TemporaryDirectory()
     let files = try ContentFiles(directory: directory.path)

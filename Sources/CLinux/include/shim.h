@@ -52,6 +52,10 @@ int linux_lremovexattr(const char *path, const char *name);
 
 int linux_syncfs(int fd);
 
+/// Has the kernel begin to write what was changed in a part of a file to the disk. It does not wait for the end,
+/// and makes nothing durable. `sync_file_range(2)`.
+int linux_start_writeback(int fd, int64_t offset, int64_t count);
+
 /// The magic number of the file system that a path is on; negative for an error.
 int64_t linux_file_system_type(const char *path);
 

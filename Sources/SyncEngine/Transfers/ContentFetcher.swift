@@ -86,7 +86,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
   /// How long one answer of the backend is waited for.
   private let answerLimit: Duration
   /// Contents are made durable here: not on threads of tasks, of which there are as many as processors.
-  private let settling = BlockingQueue(threads: 8)
+  private let settling = BlockingQueue(threads: 32)
 
   package init(
     coordinator: ContainerCoordinator, remote: any RemoteContent,
@@ -388,6 +388,10 @@ package final class ContentFetcher: ContentFetching, Sendable {
       for (index, bytes) in zip(batch, contents) {
         try await store(bytes, at: source.offsets[index], in: source.partial)
         isLarger = true
+      }
+      if source.blocks != nil, let first = batch.first, let last = batch.last {
+        let part = source.offsets[first]..<source.offsets[last] + UInt64(source.chunks[last].length)
+        settling.add { source.partial.startWriteback(part) }
       }
       eager?.spend(bytes)
     } catch {
