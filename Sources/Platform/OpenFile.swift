@@ -93,7 +93,7 @@ package final class OpenFile: Sendable {
   }
 
   /// Has the kernel begin to write a part of the file to the disk, so that less is left for
-  /// `synchronize`. What fails is left to that.
+  /// `synchronize`, which reports errors of the disk.
   package func startWriteback(_ range: Range<UInt64>) {
     _ = linux_start_writeback(
       descriptor, Int64(clamping: range.lowerBound),
