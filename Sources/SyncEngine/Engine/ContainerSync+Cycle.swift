@@ -172,8 +172,9 @@ extension ContainerSync {
     repeat {
       let untouched = claimed.union(deniedRoom)
       let planner = Planner(
-        device: device, view: CatalogTrees(catalog: coordinator.catalog), reserved: reserved,
-        packages: coordinator.packages, held: held.union(untouched), claimed: untouched)
+        device: device, view: RememberedTrees(CatalogTrees(catalog: coordinator.catalog)),
+        reserved: reserved, packages: coordinator.packages, held: held.union(untouched),
+        claimed: untouched)
       plan = try local { () throws(Errno) in try planner.plan(items) }
     } while try local({ () throws(Errno) in try denyBeyondQuota(plan) })
     logger.trace("plan for \(items.count) items: \(plan)")
@@ -221,9 +222,12 @@ extension ContainerSync {
     }
     let left = try local { () throws(Errno) in try coordinator.catalog.differing() }
     guard !left.isEmpty else { return .again }
-    // Whatever is left waits for a close, unless this round moved something.
+    // The items that are left wait for a close, unless this round moved something. Items that wait
+    // for their contents alone would be planned again for nothing: the end of an upload wakes the
+    // engine.
+    let waits = plan.isWhole && uploads.isBusy && Set(plan.uploads).isSuperset(of: left)
     let hasMoved = !plan.local.isEmpty || !plan.upserts.isEmpty || !plan.removals.isEmpty
-    if hasMoved { return .again }
+    if hasMoved, !waits { return .again }
     if uploads.isBusy || !arriving.isEmpty { return .uploading }
     isLeftWithSnapshots = try local { () throws(Errno) in try areSnapshotsCurrent(left) }
     let isFull =

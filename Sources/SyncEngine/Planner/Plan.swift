@@ -47,6 +47,12 @@ package struct Plan: Sendable {
 
   package init() {}
 
+  /// Whether nothing is left to plan for these items after it, but when their contents were sent.
+  package var isWhole: Bool {
+    local.isEmpty && deferred.isEmpty && undecided.isEmpty && replaced.isEmpty && !isPreliminary
+      && archives.isEmpty && keepsBase.isEmpty && keepsParent.isEmpty
+  }
+
   package var isEmpty: Bool {
     local.isEmpty && upserts.isEmpty && removals.isEmpty && uploads.isEmpty
   }

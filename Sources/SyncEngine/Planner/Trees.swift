@@ -111,3 +111,47 @@ package protocol TreeView {
   /// Whether a directory holds anything that never leaves the device.
   func hasExcludedChildren(of parent: ItemID) throws(Errno) -> Bool
 }
+
+/// Asks once for each record: all that is in a directory asks for that of the directory. For one
+/// plan.
+package final class RememberedTrees<View: TreeView>: TreeView {
+  private let view: View
+  private var local: [ItemID: ItemRecord?] = [:]
+  private var remote: [ItemID: ItemRecord?] = [:]
+
+  package init(_ view: View) { self.view = view }
+
+  package func localRecord(_ item: ItemID) throws(Errno) -> ItemRecord? {
+    if let known = local[item] { return known }
+    let record = try view.localRecord(item)
+    local[item] = .some(record)
+    return record
+  }
+
+  package func remoteRecord(_ item: ItemID) throws(Errno) -> ItemRecord? {
+    if let known = remote[item] { return known }
+    let record = try view.remoteRecord(item)
+    remote[item] = .some(record)
+    return record
+  }
+
+  package func localChild(of parent: ItemID, named name: ItemName) throws(Errno) -> ItemID? {
+    try view.localChild(of: parent, named: name)
+  }
+
+  package func remoteChild(of parent: ItemID, named name: ItemName) throws(Errno) -> ItemID? {
+    try view.remoteChild(of: parent, named: name)
+  }
+
+  package func localChildren(of parent: ItemID) throws(Errno) -> [ItemID] {
+    try view.localChildren(of: parent)
+  }
+
+  package func remoteChildren(of parent: ItemID) throws(Errno) -> [ItemID] {
+    try view.remoteChildren(of: parent)
+  }
+
+  package func hasExcludedChildren(of parent: ItemID) throws(Errno) -> Bool {
+    try view.hasExcludedChildren(of: parent)
+  }
+}
