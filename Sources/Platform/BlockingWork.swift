@@ -64,6 +64,29 @@ package final class BlockingQueue: Sendable {
     queue.async { self.run(queue) }
   }
 
+  /// `body` of 0..<count, as many at a time as there are threads. Blocks: not for a task's thread,
+  /// and not for a thread of the queue.
+  package func all<Answer>(
+    _ count: Int, _ body: @escaping @Sendable (Int) -> Answer
+  ) -> [Answer] {
+    [Answer](unsafeUninitializedCapacity: count) { buffer, filled in
+      let group = DispatchGroup()
+      if let start = buffer.baseAddress {
+        // Each work initialises an element of its own, before this returns.
+        nonisolated(unsafe) let start = start
+        for index in 0..<count {
+          group.enter()
+          add {
+            (start + index).initialize(to: body(index))
+            group.leave()
+          }
+        }
+      }
+      group.wait()
+      filled = count
+    }
+  }
+
   private func run(_ queue: DispatchQueue) {
     while let next = next(queue) { next() }
   }

@@ -75,10 +75,11 @@ package actor ContentUploader {
     var done: UInt64 = 0
     if size > 0 {
       let chunks = FileChunks(file: file, size: size, keys: keys, memory: memory)
-      while true {
+      var next = await Self.next(chunks)
+      while let batch = try next.get() {
         try check()
-        let batch = try await BlockingWork.run { () throws(RemoteError) in try chunks.next() }
-        guard let batch else { break }
+        // It is read and cut by one processor, and sealing the one before leaves some.
+        async let following = Self.next(chunks)
         references += batch.references
         let wanted = try claim(batch.references, isKnown)
         if !wanted.isEmpty {
@@ -87,9 +88,16 @@ package actor ContentUploader {
         }
         done += batch.references.reduce(0) { $0 + UInt64($1.length) }
         progress(done)
+        next = await following
       }
     }
     return Manifest(chunks: references)
+  }
+
+  private static func next(_ chunks: FileChunks) async -> Result<ChunkBatch?, RemoteError> {
+    await BlockingWork.run {
+      do throws(RemoteError) { return .success(try chunks.next()) } catch { return .failure(error) }
+    }
   }
 
   /// The same of small files, many at once: each one's content, or why it has none. Fails as a whole with

@@ -2,23 +2,27 @@ package import Model
 package import Platform
 internal import SystemPackage
 
-/// A file's next chunks: plain bytes in memory that are lent until the next batch is asked for.
+/// A file's next chunks: plain bytes in memory that are lent until the batch after the next one is
+/// asked for.
 struct ChunkBatch: @unchecked Sendable {
-  // Unchecked for the pointers into the reader's buffer, which only reading on changes.
+  // Unchecked for the pointers into a buffer of the reader, which only reading on changes.
   let references: [ChunkReference]
   let bytes: [UnsafeRawBufferPointer]
 }
 
-/// Reads a file through one buffer, cuts it into chunks, and names them. One batch at a time.
+/// Reads a file, cuts it into chunks, and names them. A batch can be worked on while the next one
+/// is read: they take turns with two buffers. A file that fits into one takes one.
 final class FileChunks: @unchecked Sendable {
   // Unchecked: the owner asks for one batch after the other.
   private let file: OpenFile
   private let size: UInt64
   private let keys: AccountKeys
   private let memory: UploadMemory
-  private let lent: ReadBuffer
+  private var lent: ReadBuffer
+  /// Of the batch before.
+  private var other: ReadBuffer?
   private var buffer: UnsafeMutableRawBufferPointer { lent.bytes }
-  /// How far the file was read into the buffer.
+  /// How far the file was read.
   private var offset: UInt64 = 0
   /// What of the buffer is read and not cut yet.
   private var rest = 0..<0
@@ -31,14 +35,19 @@ final class FileChunks: @unchecked Sendable {
     lent = memory.takeBuffer()
   }
 
-  deinit { memory.giveBack(lent) }
+  deinit {
+    memory.giveBack(lent)
+    if let other { memory.giveBack(other) }
+  }
 
   /// Nil at the end. Blocks on the disk and the processor: call it off the tasks' threads.
   func next() throws(RemoteError) -> ChunkBatch? {
     guard offset < size || !rest.isEmpty else { return nil }
-    // Chunks are shorter than the buffer, so moving the rest to its start makes room for more.
+    // Chunks are shorter than a buffer, so there is room for more behind the rest.
     if rest.lowerBound > 0 {
-      buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[rest]))
+      let next = other ?? memory.takeBuffer()
+      next.bytes.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[rest]))
+      (lent, other) = (next, lent)
       rest = 0..<rest.count
     }
     let room = Int(min(UInt64(buffer.count - rest.count), size - offset))

@@ -37,7 +37,7 @@ final class ReadBuffer: @unchecked Sendable {
   let bytes: UnsafeMutableRawBufferPointer
 
   /// Several of the largest chunks, so that there is work for all processors.
-  static let capacity = 8 << 20
+  static let capacity = 4 << 20
 
   init() { bytes = .allocate(byteCount: Self.capacity, alignment: 4096) }
 

@@ -15,6 +15,16 @@ enum UploadLane: CaseIterable {
     return batch.bytes <= mediumLimit ? .medium : .large
   }
 
+  /// How many batches of a run are read and sealed at the same time: while one waits for the disk,
+  /// another one has the processors.
+  var batches: Int {
+    switch self {
+    case .small: 2
+    // The order of these is seen: one that is sent alone is there sooner.
+    case .express, .medium, .large: 1
+    }
+  }
+
   /// How many packs of a run may be on their way at once. Each is in memory.
   var packs: Int {
     switch self {

@@ -26,7 +26,9 @@ struct UploadBatch {
 /// large, so that many are there soon.
 enum UploadOrder {
   private static let recently = Int64(60) * 1_000_000_000
-  private static let mostFiles = 256
+  /// Each has a descriptor until it is durable or a little longer, and two batches are sent at a
+  /// time.
+  private static let mostFiles = 64
 
   static func recent(at now: Timestamp) -> Timestamp { now.advanced(by: -recently) }
 

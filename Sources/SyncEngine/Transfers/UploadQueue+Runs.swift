@@ -20,9 +20,14 @@ struct UploadQueueRun {
   /// The items of the batches that were begun.
   var begun: Set<ItemID> = []
   var task: Task<Void, Never>?
-  /// The files that are read or sent now, and since when by the monotonic clock.
-  var current: UploadBatch?
-  var currentSince: UInt64 = 0
+  /// The batches that are read or sent now, by their places in the run.
+  var current: [Int: Current] = [:]
+
+  struct Current {
+    let batch: UploadBatch
+    /// By the monotonic clock.
+    let since: UInt64
+  }
 }
 
 /// Begins runs and takes over what they uploaded.
@@ -105,13 +110,15 @@ extension UploadQueue {
     Task { await self.watch() }
   }
 
-  private func beginNext(_ number: UInt64) -> UploadBatch? {
+  /// The batch before it in that place has ended.
+  private func beginNext(_ number: UInt64, in place: Int) -> UploadBatch? {
     state.withLock { state in
+      state.runs[number]?.current[place] = nil
       guard let batch = state.runs[number]?.rest.first else { return nil }
       state.runs[number]?.rest.removeFirst()
       state.runs[number]?.begun.formUnion(batch.files.map(\.item))
-      state.runs[number]?.current = batch
-      state.runs[number]?.currentSince = monotonicNanoseconds()
+      state.runs[number]?.current[place] = UploadQueueRun.Current(
+        batch: batch, since: monotonicNanoseconds())
       return batch
     }
   }
@@ -123,7 +130,7 @@ extension UploadQueue {
     let run = UploadRun(
       coordinator: coordinator, transfers: transfers, quiet: quiet, remote: remote,
       packs: lane.packs, turn: turn, known: known, times: packTimes, failed: failed)
-    let outcome = await run.send { self.beginNext(number) }
+    let outcome = await run.send(batches: lane.batches) { self.beginNext(number, in: $0) }
     let now = coordinator.catalog.now
     let listeners = state.withLock { state in
       let isForgotten = number <= state.lastForgotten

@@ -91,7 +91,7 @@ extension UploadQueue.State {
       returnRest(of: run.number)
       // The awaited file is read, and counts only when the run ends: a long file is not to be
       // waited for. Chunks that are in the backend are not sent again.
-      let current = run.current?.files.map(\.item) ?? []
+      let current = run.current.values.flatMap(\.batch.files).map(\.item)
       if run.lane == .medium, awaited.isDisjoint(with: current),
         !awaited.isDisjoint(with: run.begun)
       {

@@ -22,9 +22,12 @@ extension UploadQueue {
       for run in runs {
         // A batch of small files is soon over by itself.
         let isShort = run.lane == .small || run.lane == .express
-        if isShort, now - run.currentSince < Self.batchPatience { continue }
-        guard let batch = run.current else { continue }
-        let changed = batch.files.filter { hasChanged($0, isSnapshot: batch.isSnapshot) }
+        let batches = run.current.values.filter {
+          !isShort || now >= $0.since && now - $0.since >= Self.batchPatience
+        }.map(\.batch)
+        let changed = batches.flatMap { batch in
+          batch.files.filter { hasChanged($0, isSnapshot: batch.isSnapshot) }
+        }
         guard !changed.isEmpty else { continue }
         let time = coordinator.catalog.now
         state.withLock { state in

@@ -55,12 +55,15 @@ struct UploadRun: Sendable {
     isKnown = { ids in try catalog.usableChunks(ids).union(ids.filter(known.contains)) }
   }
 
-  /// `next` gives each batch before a file of it is opened, and nil at the end. A cancelled call
-  /// ends at once, even while packs wait for their turn.
-  func send(_ next: @Sendable () -> UploadBatch?) async -> Outcome {
+  /// Sends up to `batches` at a time. `next` gives each batch before a file of it is opened, to the
+  /// place that it gets among them, and nil at the end. A cancelled call ends at once, even while
+  /// packs wait for their turn.
+  func send(
+    batches: Int, _ next: @escaping @Sendable (_ place: Int) -> UploadBatch?
+  ) async -> Outcome {
     let uploader = uploader
     let result = await withTaskCancellationHandler {
-      await sendAll(next)
+      await sendAll(batches, next)
     } onCancel: {
       Task { await uploader.abandon() }
     }
@@ -80,6 +83,36 @@ struct UploadRun: Sendable {
   }
 
   private func sendAll(
+    _ batches: Int, _ next: @escaping @Sendable (Int) -> UploadBatch?
+  ) async -> Result<[Content], RemoteError> {
+    let sent = await withTaskGroup(of: Result<[Content], RemoteError>.self) { group in
+      for place in 0..<batches {
+        group.addTask { await self.sendInTurn { next(place) } }
+      }
+      var result: Result<[Content], RemoteError> = .success([])
+      for await contents in group {
+        switch (result, contents) {
+        case (.success(let all), .success(let more)): result = .success(all + more)
+        case (.success, .failure):
+          result = contents
+          group.cancelAll()
+        // This place was cancelled for the first failure.
+        case (.failure, _): break
+        }
+      }
+      return result
+    }
+    do throws(RemoteError) {
+      let done = try sent.get()
+      if Task.isCancelled { throw .cancelled }
+      _ = try await uploader.finish()
+      return .success(done)
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private func sendInTurn(
     _ next: @Sendable () -> UploadBatch?
   ) async -> Result<[Content], RemoteError> {
     var done: [Content] = []
@@ -89,8 +122,6 @@ struct UploadRun: Sendable {
           done.append(Content(inode: inode, manifest: manifest, isSnapshot: batch.isSnapshot))
         }
       }
-      if Task.isCancelled { throw .cancelled }
-      _ = try await uploader.finish()
       return .success(done)
     } catch {
       return .failure(error)
