@@ -64,27 +64,26 @@ package final class BlockingQueue: Sendable {
     queue.async { self.run(queue) }
   }
 
-  /// `body` of 0..<count, as many at a time as there are threads. Blocks: not for a task's thread,
-  /// and not for a thread of the queue.
-  package func all<Answer>(
+  /// `body` of 0..<count, as many at a time as there are threads.
+  package func all<Answer: Sendable>(
     _ count: Int, _ body: @escaping @Sendable (Int) -> Answer
-  ) -> [Answer] {
-    [Answer](unsafeUninitializedCapacity: count) { buffer, filled in
-      let group = DispatchGroup()
-      if let start = buffer.baseAddress {
-        // Each work initialises an element of its own, before this returns.
-        nonisolated(unsafe) let start = start
-        for index in 0..<count {
-          group.enter()
-          add {
-            (start + index).initialize(to: body(index))
-            group.leave()
+  ) async -> [Answer] {
+    guard count > 0 else { return [] }
+    let state = Lock((answers: [Answer?](repeating: nil, count: count), left: count))
+    await withCheckedContinuation { continuation in
+      for index in 0..<count {
+        add {
+          let answer = body(index)
+          let isLast = state.withLock { state in
+            state.answers[index] = answer
+            state.left -= 1
+            return state.left == 0
           }
+          if isLast { continuation.resume() }
         }
       }
-      group.wait()
-      filled = count
     }
+    return state.withLock { $0.answers.compactMap(\.self) }
   }
 
   private func run(_ queue: DispatchQueue) {

@@ -110,7 +110,7 @@ package actor ContentUploader {
     let memory = memory
     let read = await BlockingWork.run { SmallFiles(files, keys: keys, memory: memory) }
     await seal(try claim(read.batch.references, isKnown), of: read.batch)
-    await BlockingWork.run { read.synchronize() }
+    await read.synchronize()
     try await settle(leaving: parallelPuts)
     return read.results
   }

@@ -90,9 +90,8 @@ final class SmallFiles: @unchecked Sendable {
   /// Each of them waits for the disk, which does many such requests in the time of one.
   private static let disk = BlockingQueue(threads: 16)
 
-  /// Blocks.
-  func synchronize() {
-    let failures = Self.disk.all(files.count) { [files, opened] index -> Errno? in
+  func synchronize() async {
+    let failures = await Self.disk.all(files.count) { [files, opened] index -> Errno? in
       guard let file = opened[index] else { return nil }
       do throws(Errno) { try files[index].synchronize(file) } catch { return error }
       return nil
