@@ -40,7 +40,9 @@ final class Rollbacks {
     losesPacks = SeededGenerator(seed: world.seed, stream: 10)
   }
 
-  func step() throws {
+  /// Excuses what was dropped on the strength of a look right before the cloud lost it. After each
+  /// act, and when there are no more acts: the cloud may be set back at the last one.
+  func settle() throws {
     try excuseGarbage()
     if let setBack {
       let age = world.scheduler.now - setBack.time
@@ -57,6 +59,10 @@ final class Rollbacks {
       try excuse(loss.copy)
       if world.scheduler.now - loss.time > Self.inventoryLasts { self.loss = nil }
     }
+  }
+
+  func step() throws {
+    try settle()
     if world.acts >= nextCopy {
       nextCopy = .max
       copy = world.cloud.objects
@@ -111,7 +117,7 @@ final class Rollbacks {
   /// Packs that devices removed are garbage of the log that the cloud went back to, and perhaps not
   /// of what other devices have read. Here they go within a minute, not a week, long before anybody
   /// recovers the cloud.
-  func excuseGarbage() throws {
+  private func excuseGarbage() throws {
     let removed = world.cloud.takeRemovedPacks()
     guard restores > 0, !removed.isEmpty else { return }
     try excuse(world.cloud.objects, in: Set(removed.compactMap { $0.split(separator: "/").last }))
@@ -236,7 +242,7 @@ extension World {
         let device = devices.first(where: { !($0.life?.sync.condition.isNormal ?? true) }),
         let life = device.life
       else { return }
-      do { try rollbacks?.excuseGarbage() } catch { report("removed packs: \(error)") }
+      do { try rollbacks?.settle() } catch { report("what the cloud lost: \(error)") }
       nonisolated(unsafe) var isDone = false
       scheduler.note("\(device.name) recovers the cloud at the end")
       scheduler.perform(life.owner) {

@@ -49,6 +49,14 @@ import Testing
     try #require(isGood, "\(output)")
   }
 
+  /// A file that was removed here while the store lost the upload of its content stayed elsewhere.
+  @Test("seeds that once failed pass", arguments: [119_677, 119_590])
+  func formerFailures(seed: Int) async throws {
+    let kind = ["SIMULATION_ROLLBACK": "1", "SIMULATION_PACKAGES": "1"]
+    let (isGood, output) = try await simulate(seed, 1, kind)
+    #expect(isGood, "\(output)")
+  }
+
   /// The order of everything is the seed's: each run goes twice, and its pieces and the backend's
   /// calls are the same ones in the same order.
   @Test func aSeedGoesTheSameWayTwice() async throws {

@@ -98,10 +98,11 @@ extension ContainerSync {
     if try local({ () throws(Errno) in try catalog.forgetChunks(of: item) }) {
       return logger.warning("item \(item): its content is neither in the backend nor local here")
     }
-    let operation = try local { () throws(Errno) -> LocalOperation in
+    let operation = try local { () throws(Errno) -> LocalOperation? in
       let stamp = try catalog.dirtyStamp(item)
       guard let remote = try catalog.remote(item) else { return .remove(item, stamp: stamp) }
-      guard let local = try catalog.local(item)?.record else { return .agree(item, stamp: stamp) }
+      // It was removed here meanwhile: that is still to be told.
+      guard let local = try catalog.local(item)?.record else { return nil }
       // Where it is stays to be settled, and what else was changed here is still a change.
       var record = Merge(device: device).attributes(
         local: LocalSide(record: local, stamp: stamp), base: try catalog.base(item), remote: remote)
@@ -109,9 +110,9 @@ extension ContainerSync {
       record.modified = remote.modified
       return .upsert(record, content: .placeholder, stamp: stamp)
     }
-    guard let claim = try local({ () throws(Errno) in try holdForApplying([operation]) }) else {
-      return
-    }
+    guard let operation,
+      let claim = try local({ () throws(Errno) in try holdForApplying([operation]) })
+    else { return }
     defer { claims.table.release(claim) }
     do throws(ApplyFailure) {
       let result = try catalog.apply(
