@@ -40,9 +40,15 @@ final class Rollbacks {
     losesPacks = SeededGenerator(seed: world.seed, stream: 10)
   }
 
-  /// Excuses what was dropped on the strength of a look right before the cloud lost it. After each
-  /// act, and when there are no more acts: the cloud may be set back at the last one.
-  func settle() throws {
+  /// When there are no more acts: the cloud may be set back at the last one. A copy that a later
+  /// recovery drops is not excused.
+  func settleForGood() throws {
+    try settle()
+    (setBack, loss) = (nil, nil)
+  }
+
+  /// Excuses copies that gave way on the strength of a look right before the cloud lost them.
+  private func settle() throws {
     try excuseGarbage()
     if let setBack {
       let age = world.scheduler.now - setBack.time
@@ -242,7 +248,7 @@ extension World {
         let device = devices.first(where: { !($0.life?.sync.condition.isNormal ?? true) }),
         let life = device.life
       else { return }
-      do { try rollbacks?.settle() } catch { report("what the cloud lost: \(error)") }
+      do { try rollbacks?.settleForGood() } catch { report("the cloud's losses: \(error)") }
       nonisolated(unsafe) var isDone = false
       scheduler.note("\(device.name) recovers the cloud at the end")
       scheduler.perform(life.owner) {

@@ -49,7 +49,8 @@ import Testing
     try #require(isGood, "\(output)")
   }
 
-  /// A file that was removed here while the store lost the upload of its content stayed elsewhere.
+  /// In the first a file was removed on a device while the store lost the upload of its content: it
+  /// stayed on the others. In the second the cloud was set back at the last act.
   @Test("seeds that once failed pass", arguments: [119_677, 119_590])
   func formerFailures(seed: Int) async throws {
     let kind = ["SIMULATION_ROLLBACK": "1", "SIMULATION_PACKAGES": "1"]
