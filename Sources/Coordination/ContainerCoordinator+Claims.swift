@@ -19,6 +19,40 @@ package struct OpenWait: Sendable {
   let isNew: Bool
 }
 
+/// An open for writing that claims know of already. To be ended when the file is open or could not be
+/// opened, before the kernel hears of that; it ends with the object at the latest.
+package final class AnnouncedOpen: Sendable {
+  private let coordinator: ContainerCoordinator
+  private let isOver = Lock(false)
+  private let number: InodeNumber
+  private let process: Int32
+
+  fileprivate init(_ coordinator: ContainerCoordinator, _ number: InodeNumber, _ process: Int32) {
+    self.coordinator = coordinator
+    self.number = number
+    self.process = process
+    coordinator.announced(number, by: process)
+    coordinator.noteWriter(number, by: process)
+  }
+
+  deinit {
+    // The program gave up, and the kernel may have forgotten the file meanwhile.
+    if endOnce() { coordinator.reclaimIfOrphan(number) }
+  }
+
+  package func end() { _ = endOnce() }
+
+  private func endOnce() -> Bool {
+    let wasOver = isOver.withLock { isOver in
+      defer { isOver = true }
+      return isOver
+    }
+    guard !wasOver else { return false }
+    coordinator.closed(number, forWriting: true, by: process, isAnnounced: true)
+    return true
+  }
+}
+
 /// What claims of this container's items are: names to places and back, and files that are open.
 extension ContainerCoordinator {
   /// Where the names lead. The last need not be there yet; ENOENT when another is not, ENOTDIR when
@@ -75,30 +109,45 @@ extension ContainerCoordinator {
       guard let path = (try? claimed(number))?.path, paths.contains(where: path.meets) else {
         continue
       }
-      enter(number, path, writingProcesses(number))
+      follow(number, path, finding: writingProcesses(number))
     }
   }
 
   /// An open for writing that `opened` was told of: claims wait for it from here on.
   package func noteWriter(_ number: InodeNumber, by process: Int32) {
     guard claims.isActive, let path = (try? claimed(number))?.path else { return }
-    enter(number, path, process > 0 ? [process] : [])
+    // Others may have opened it while nobody claimed anything.
+    follow(number, path, finding: [process] + writingProcesses(number))
   }
 
-  private func enter(_ number: InodeNumber, _ path: ClaimPath, _ processes: [Int32]) {
-    let file = WrittenFile(top.container, number)
-    let parties = processes.map { claims.party(of: $0) }
-    // One that somebody else has open too is not the party's own affair.
-    let owner = parties.first.flatMap { first in parties.allSatisfy { $0 == first } ? first : nil }
-    claims.entered(
-      file, at: path, by: owner,
-      name: processes.first.map(Processes.name) ?? "a program that has the file open")
-    // It may have been closed before the claims knew.
-    if !isOpenForWriting(number) { noteNoWriter(number) }
+  func noteWriterGone(_ number: InodeNumber) {
+    guard claims.isActive else { return }
+    follow(number, nil, finding: [])
+  }
+
+  private func follow(_ number: InodeNumber, _ path: ClaimPath?, finding threads: [Int32]) {
+    let threads = threads.filter { $0 > 0 }
+    var parties: [Int32: PartyID] = [:]
+    for thread in threads { parties[thread] = claims.party(of: thread) }
+    claims.follow(
+      WrittenFile(top.container, number), at: path, found: parties,
+      name: threads.first.map(Processes.name)
+    ) {
+      let openers = openers(number)
+      return (openers.writers, openers.programs)
+    }
+  }
+
+  // MARK: Opens that wait for claims
+
+  /// A program is about to open the file for writing: others' claims wait until what this gives has
+  /// ended. Call it before `mustWait`, so that no claim is given between that and the open.
+  package func announceOpen(_ number: InodeNumber, by process: Int32) -> AnnouncedOpen {
+    AnnouncedOpen(self, number, process)
   }
 
   /// Whether a program may open the file now, where opens wait for claims. Nil if it may; else who is to
-  /// wait for what, with `waitToOpen`. What programs and the sync do for a moment is not waited for.
+  /// wait for what: for `waitToOpen` or `giveUp`. What programs and the sync do for a moment is not waited for.
   package func mustWait(
     toOpen number: InodeNumber, forWriting: Bool, by process: Int32
   ) -> OpenWait? {
@@ -110,21 +159,18 @@ extension ContainerCoordinator {
     ).map { OpenWait(access: access, claimant: $0.claimant, isNew: $0.isNew) }
   }
 
+  /// The program does not wait.
+  package func giveUp(_ wait: OpenWait) {
+    if wait.isNew { claims.leave(wait.claimant.party) }
+  }
+
   /// Calls `body` when the claims that are in the way are over, or with false when that is given up.
-  /// `body` opens the file, which is a claim of its own then if it is for writing.
+  /// `body` opens the file, or announces that.
   package func waitToOpen(_ wait: OpenWait, _ body: @escaping @Sendable (Bool) -> Void) -> ClaimID {
     let claims = claims
     return claims.claim([wait.access], by: wait.claimant) { id, result in
       if case .success = result { body(true) } else { body(false) }
       if wait.isNew { claims.leave(wait.claimant.party) } else { claims.release(id) }
     }
-  }
-
-  func noteNoWriter(_ number: InodeNumber) {
-    guard claims.isActive else { return }
-    claims.left(WrittenFile(top.container, number))
-    // A program that opened it again meanwhile found it noted.
-    guard isOpenForWriting(number), let path = (try? claimed(number))?.path else { return }
-    enter(number, path, writingProcesses(number))
   }
 }

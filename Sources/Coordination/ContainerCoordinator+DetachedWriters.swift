@@ -41,7 +41,7 @@ extension ContainerCoordinator {
     reclaimIfOrphan(number)
   }
 
-  private func reclaimIfOrphan(_ number: InodeNumber) {
+  func reclaimIfOrphan(_ number: InodeNumber) {
     guard let inode = try? catalog.inode(number), inode.isOrphan else { return }
     reclaim(number)
   }

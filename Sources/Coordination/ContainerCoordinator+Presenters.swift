@@ -111,12 +111,12 @@ extension ContainerCoordinator {
   package func noteEnd(of claim: ClaimID) {
     guard claims.isSpeaking, let speech = claims.speech(claim) else { return }
     for number in writers {
-      guard let path = (try? claimed(number))?.path,
+      guard writerCount(number) > 0, let path = (try? claimed(number))?.path,
         speech.paths.contains(where: { $0.covers(path) })
       else { continue }
       claims.outlasts(WrittenFile(top.container, number), speech.presenter)
       // It may have been closed meanwhile.
-      if !isOpenForWriting(number) { noteSettled(number) }
+      if writerCount(number) == 0 { noteSettled(number) }
     }
   }
 

@@ -7,8 +7,9 @@ internal import SystemPackage
 /// The one place where the file system and the sync engine of a container meet.
 ///
 /// It knows what is open, and so what may be uploaded, evicted or replaced. Safe from any thread.
-/// Lock order: `parts`, the open table, the claim table and the hub of events are leaves; the catalog's lock may be held above
-/// the open table's and the claim table's (it asks whether an inode is open), never below.
+/// Lock order: `parts`, the open table and the hub of events are leaves. The claim table's lock may be held
+/// above the open table's. The catalog's may be held above both (it asks whether an inode is open), never
+/// below.
 package final class ContainerCoordinator: Sendable {
   package let container: ContainerID
   package let catalog: ContainerCatalog
@@ -176,9 +177,22 @@ package final class ContainerCoordinator: Sendable {
     table.opened(number, forWriting: forWriting, by: process)
   }
 
+  /// An open for writing that a program is about to do.
+  func announced(_ number: InodeNumber, by process: Int32) {
+    table.opened(number, forWriting: true, by: process, isAnnounced: true)
+  }
+
   package func closed(_ number: InodeNumber, forWriting: Bool, by process: Int32 = 0) {
-    guard table.closed(number, forWriting: forWriting, by: process) else { return }
-    noteNoWriter(number)
+    closed(number, forWriting: forWriting, by: process, isAnnounced: false)
+  }
+
+  func closed(
+    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool
+  ) {
+    let isLast = table.closed(
+      number, forWriting: forWriting, by: process, isAnnounced: isAnnounced)
+    if forWriting { noteWriterGone(number) }
+    guard isLast else { return }
     noteSettled(number)
     parts.withLock { $0.writerClosed }?()
   }
@@ -189,7 +203,11 @@ package final class ContainerCoordinator: Sendable {
     table.count(number).writers > 0
   }
 
-  func writerCount(_ number: InodeNumber) -> Int { table.count(number).writers }
+  /// Who only announced an open does not count.
+  func writerCount(_ number: InodeNumber) -> Int {
+    let count = table.count(number)
+    return count.writers - count.announced
+  }
 
   /// What is open for writing.
   package var writers: [InodeNumber] { table.writers }

@@ -9,6 +9,8 @@ final class OpenTable: Sendable {
   struct Count {
     var total = 0
     var writers = 0
+    /// Of the writers, those that are about to open it and have written nothing.
+    var announced = 0
     /// Of the writers, as far as it is known: one for each open.
     var processes: [Int32] = []
   }
@@ -19,22 +21,28 @@ final class OpenTable: Sendable {
     shards[Int(number.rawValue & 15)]
   }
 
-  func opened(_ number: InodeNumber, forWriting: Bool, by process: Int32) {
+  func opened(
+    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool = false
+  ) {
     shard(number).withLock { table in
       table[number, default: Count()].total += 1
       guard forWriting else { return }
       table[number, default: Count()].writers += 1
+      if isAnnounced { table[number, default: Count()].announced += 1 }
       if process > 0 { table[number, default: Count()].processes.append(process) }
     }
   }
 
   /// Gives whether this was the last one open for writing.
-  func closed(_ number: InodeNumber, forWriting: Bool, by process: Int32) -> Bool {
+  func closed(
+    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool = false
+  ) -> Bool {
     shard(number).withLock { table in
       guard var count = table[number] else { return false }
       count.total -= 1
       if forWriting {
         count.writers -= 1
+        if isAnnounced { count.announced -= 1 }
         if let index = count.processes.firstIndex(of: process) { count.processes.remove(at: index) }
       }
       table[number] = count.total == 0 ? nil : count

@@ -84,37 +84,53 @@ extension RequestHandler {
     if echo.isOurs(reply.caller.process) { return openEcho(node, reply: reply) }
     guard options.waitsForClaims else { return openNow(node: node, flags: flags, reply: reply) }
     let coordinator = fileSystem.coordinator
-    guard
-      let wait = coordinator.mustWait(
-        toOpen: InodeNumber(node), forWriting: Self.mode(flags).writes,
-        by: Caller(reply.caller).process)
-    else { return openNow(node: node, flags: flags, reply: reply) }
-    guard flags & O_NONBLOCK == 0 else { return reply.fail(.resourceTemporarilyUnavailable) }
+    let number = InodeNumber(node)
+    let process = Caller(reply.caller).process
+    let writes = Self.mode(flags).writes
+    let announced = writes ? coordinator.announceOpen(number, by: process) : nil
+    guard let wait = coordinator.mustWait(toOpen: number, forWriting: writes, by: process) else {
+      return openNow(node: node, flags: flags, announced: announced, reply: reply)
+    }
+    announced?.end()
+    guard flags & O_NONBLOCK == 0 else {
+      coordinator.giveUp(wait)
+      return reply.fail(.resourceTemporarilyUnavailable)
+    }
     // The kernel holds no lock while it waits for this (with FUSE_WRITEBACK_CACHE, which is off, it would
     // hold the inode's for O_TRUNC), so the claimant can go on.
     let parked = reply.park()
     let claim = coordinator.waitToOpen(wait) { isGiven in
+      // The claim may end before the file is open, where room has to be made first.
+      let announced = isGiven && writes ? coordinator.announceOpen(number, by: process) : nil
       parked.resume { reply in
         isGiven
-          ? self.openNow(node: node, flags: flags, reply: reply) : reply.fail(.interrupted)
+          ? self.openNow(node: node, flags: flags, announced: announced, reply: reply)
+          : reply.fail(.interrupted)
       }
     }
     parked.onInterrupt { coordinator.claims.release(claim) }
   }
 
+  /// Ends the announcement when the file is open.
   private func openNow(
-    node: UInt64, flags: Int32, mayMakeRoom: Bool = true, reply: consuming FuseReply<OpenAnswer>
+    node: UInt64, flags: Int32, announced: AnnouncedOpen? = nil, mayMakeRoom: Bool = true,
+    reply: consuming FuseReply<OpenAnswer>
   ) {
     let mode = Self.mode(flags)
     let result: OpenResult
     do throws(Errno) {
       result = try fileSystem.open(InodeNumber(node), mode, caller: Caller(reply.caller))
     } catch {
-      guard error == .noSpace, mayMakeRoom else { return reply.fail(error) }
+      guard error == .noSpace, mayMakeRoom else {
+        announced?.end()
+        return reply.fail(error)
+      }
       return reply.afterRoom(0, on: fileSystem) { reply in
-        self.openNow(node: node, flags: flags, mayMakeRoom: false, reply: reply)
+        self.openNow(
+          node: node, flags: flags, announced: announced, mayMakeRoom: false, reply: reply)
       }
     }
+    announced?.end()
     if !reply.opened(Self.opened(result)) { fileSystem.release(result.handle) }
   }
 

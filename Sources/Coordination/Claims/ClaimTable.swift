@@ -16,8 +16,8 @@ package enum ClaimFailure: Error, Hashable, Sendable {
 /// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its clock.
 ///
 /// Safe from any thread; nothing waits in here. What follows from a call is done before the call returns
-/// or by another thread that is at it, in the order of the changes. Lock: a leaf; completions and
-/// listeners are called with none held.
+/// or by another thread that is at it, in the order of the changes. Lock: above the open table's alone;
+/// completions and listeners are called with none held.
 package final class ClaimTable: Sendable {
   struct Party {
     let name: String
@@ -42,8 +42,9 @@ package final class ClaimTable: Sendable {
     var deadlines: [(time: UInt64, question: Question)] = []
     var isWatching = false
     var containers: [ContainerID: UInt32] = [:]
-    /// Of files that are open for writing.
-    var implicit: [WrittenFile: (claim: ClaimID, party: PartyID)] = [:]
+    /// The claims of files that are open for writing, and how many they are.
+    var written: [WrittenFile: WrittenFileClaims] = [:]
+    var implicitCount = 0
     /// How many are looking for such files.
     var looking = 0
     /// Claims, held or waiting, whose claimant speaks for a presenter.
@@ -52,7 +53,7 @@ package final class ClaimTable: Sendable {
     var outlasting: [WrittenFile: Set<PresenterID>] = [:]
 
     /// Whether anybody has a use for knowing what is open.
-    var isWatched: Bool { looking > 0 || queue.claims.count > implicit.count }
+    var isWatched: Bool { looking > 0 || queue.claims.count > implicitCount }
 
     mutating func next() -> UInt64 {
       last += 1
@@ -134,7 +135,8 @@ package final class ClaimTable: Sendable {
   /// The party of the process or of the nearest one that it descends from.
   package func party(of process: Int32) -> PartyID? { parties(of: process).first }
 
-  /// Ends all claims of the party and forgets its presenters.
+  /// Ends all claims of the party and forgets its presenters. Others go on waiting for files that programs
+  /// it started have open for writing.
   package func leave(_ party: PartyID) {
     change { state in
       let given = state.queue.claims.filter { $0.value.claimant.party == party }.keys
@@ -143,8 +145,7 @@ package final class ClaimTable: Sendable {
           state.pending.append { completion(id, .failure(.cancelled)) }
         }
       }
-      let effects = state.queue.release(party)
-      state.implicit = state.implicit.filter { $0.value.party != party }
+      let effects = state.handOver(filesOf: party) + state.queue.release(party)
       state.parties[party] = nil
       return effects
     }
@@ -181,9 +182,10 @@ package final class ClaimTable: Sendable {
     state.pending.append { completion(id, .failure(.deadlock(names))) }
   }
 
-  /// Ends a claim, or gives it up.
+  /// Ends a claim, or gives it up. Claims of files that are open end with the open.
   package func release(_ id: ClaimID) {
     change { state in
+      guard state.queue.claims[id]?.isImplicit != true else { return [] }
       if let completion = state.completions.removeValue(forKey: id) {
         state.pending.append { completion(id, .failure(.cancelled)) }
       }
@@ -229,7 +231,7 @@ package final class ClaimTable: Sendable {
   /// Whether somebody claims or presents anything in the container, files that are open left aside.
   package func concerns(_ container: ContainerID) -> Bool {
     state.withLock { state in
-      guard state.queue.claims.count > state.implicit.count || !state.queue.presenters.isEmpty,
+      guard state.queue.claims.count > state.implicitCount || !state.queue.presenters.isEmpty,
         let number = state.containers[container]
       else { return false }
       return state.queue.concerns(number)
@@ -267,13 +269,7 @@ package final class ClaimTable: Sendable {
     state.withLock { state in
       for effect in body(&state) { note(effect, &state) }
       let isWatched = state.isWatched
-      if !isWatched {
-        for (file, entry) in state.implicit {
-          state.implicit[file] = nil
-          if state.parties[entry.party]?.process == 0 { state.parties[entry.party] = nil }
-          _ = state.queue.release(entry.claim)
-        }
-      }
+      if !isWatched { state.forgetWrittenFiles() }
       active.store(isWatched, ordering: .sequentiallyConsistent)
       if state.queue.presenters.isEmpty { newest.store(0, ordering: .sequentiallyConsistent) }
       if !state.speaking.isEmpty {
