@@ -1,4 +1,5 @@
 import Backend
+import Platform
 import SyncEngine
 import Testing
 
@@ -37,4 +38,84 @@ import Testing
       }
     }
   }
+
+  /// As when the container is unmounted meanwhile, and mounted again.
+  @Test("a recovery that is under way when the device stops puts nothing into the store afterwards")
+  func stopsMeanwhile() async throws {
+    try await withRestorableStore { house in
+      let parts = HeldParts(house.store)
+      let device = try house.device(through: parts)
+      try device.write("Documents/old", [1])
+      try await device.sync.sync()
+      let earlier = try await house.copy()
+      try device.write("Documents/mine", [2])
+      try await device.sync.sync()
+      try await house.restore(earlier)
+      await #expect(throws: SyncFailure.self) { try await device.sync.sync() }
+
+      parts.isHeld.withLock { $0 = true }
+      let recovery = Task { try await device.sync.recoverStore() }
+      try await eventually("a part is put") { parts.asked.withLock { $0 } > 0 }
+      let stop = Task { await device.stop() }
+      try await eventually("the recovery is cancelled") { parts.cancelled.withLock { $0 } > 0 }
+      parts.isHeld.withLock { $0 = false }
+      await stop.value
+      let atStop = try await house.copy()
+      await #expect(throws: SyncFailure.stopped) { try await recovery.value }
+      #expect(try await house.copy() == atStop)
+      #expect(try await house.log().allSatisfy { $0 < 1_000_000 })
+
+      let next = try house.device(after: device)
+      await #expect(throws: SyncFailure.self) { try await next.sync.sync() }
+      _ = try await next.sync.recoverStore()
+      let other = try house.device()
+      try await settle(next, other)
+      #expect(try await other.read("Documents/mine") == [2])
+    }
+  }
+}
+
+/// Keeps parts of snapshots waiting while it is held.
+private final class HeldParts: ObjectStore {
+  private let store: any ObjectStore
+  let isHeld = Lock(false)
+  let asked = Lock(0)
+  /// Those whose caller was cancelled while they waited.
+  let cancelled = Lock(0)
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  var description: String { store.description }
+
+  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
+    try await store.get(key, range: range)
+  }
+
+  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    if key.contains("/snapshots/") {
+      asked.withLock { $0 += 1 }
+      var isTold = false
+      while isHeld.withLock(\.self) {
+        if Task.isCancelled, !isTold {
+          isTold = true
+          cancelled.withLock { $0 += 1 }
+        }
+        await Task.yield()
+        try? await Task.sleep(for: .milliseconds(5))
+      }
+    }
+    return try await store.putIfAbsent(key, bytes)
+  }
+
+  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
+    try await store.replace(key, bytes)
+  }
+
+  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
+    try await store.list(prefix: prefix, after: after, limit: limit)
+  }
+
+  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
+
+  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }

@@ -50,8 +50,9 @@ import Testing
   }
 
   /// In the first a file was removed on a device while the store lost the upload of its content: it
-  /// stayed on the others. In the second the cloud was set back at the last act.
-  @Test("seeds that once failed pass", arguments: [119_677, 119_590])
+  /// stayed on the others. In the second the cloud was set back at the last act. In the third a device
+  /// stopped during a recovery, which went on.
+  @Test("seeds that once failed pass", arguments: [119_677, 119_590, 128_585])
   func formerFailures(seed: Int) async throws {
     let kind = ["SIMULATION_ROLLBACK": "1", "SIMULATION_PACKAGES": "1"]
     let (isGood, output) = try await simulate(seed, 1, kind)

@@ -116,6 +116,10 @@ package actor ContainerSync {
   var isRefused = false
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
+  /// Work on the store that a command asked for, apart from the cycles.
+  private var commanded: [UInt64: (cancel: @Sendable () -> Void, end: @Sendable () async -> Void)] =
+    [:]
+  private var lastCommanded: UInt64 = 0
   /// What kept the last cycle from finishing, for `status`.
   private var lastError: String? { didSet { transfers.stopped(by: lastError) } }
 
@@ -207,6 +211,8 @@ package actor ContainerSync {
     cycle?.cancel()
     await uploads.stop()
     _ = await cycle?.value
+    for work in commanded.values { work.cancel() }
+    for work in commanded.values { await work.end() }
     let arrivals = arriving.values.map(\.task)
     for task in arrivals { task.cancel() }
     for task in arrivals { await task.value }
@@ -220,6 +226,29 @@ package actor ContainerSync {
     coordinator.setTransferReporter(nil)
     coordinator.setStoreConfirmer(ClosedStore())
     coordinator.setAllotted(nil)
+  }
+
+  /// Does work on the store that a command asked for. `stop` cancels it and waits for it: nothing of it may
+  /// reach the store after that, when another session may have the container.
+  func untilStopped<Value: Sendable>(
+    _ work: @escaping @Sendable (isolated ContainerSync) async throws(CycleFailure) -> Value
+  ) async throws(CycleFailure) -> Value {
+    guard !isStopped else { throw .cancelled }
+    let task = Task { () async -> Result<Value, CycleFailure> in
+      do throws(CycleFailure) { return .success(try await work(self)) } catch {
+        return .failure(error)
+      }
+    }
+    lastCommanded += 1
+    let id = lastCommanded
+    commanded[id] = ({ task.cancel() }, { _ = await task.value })
+    defer { commanded[id] = nil }
+    let result = await withTaskCancellationHandler {
+      await task.value
+    } onCancel: {
+      task.cancel()
+    }
+    return try result.get()
   }
 
   /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the last

@@ -66,7 +66,9 @@ extension ContainerSync {
     if !condition.isNormal {
       do throws(CycleFailure) {
         let remote = try await remotely { () throws(RemoteError) in try await link.container() }
-        (outcome.sequence, disputed) = try await publishRecovery(to: remote)
+        (outcome.sequence, disputed) = try await untilStopped { sync throws(CycleFailure) in
+          try await sync.publishRecovery(to: remote)
+        }
       } catch {
         throw error.asSyncFailure
       }
@@ -274,6 +276,7 @@ extension ContainerSync {
     let recovery = LogRecovery(
       number: number + 1, sequence: sequence, known: known, disputed: disputed)
     FaultPoint.reach("recover.parts-put")
+    guard !Task.isCancelled else { throw .cancelled }
     let isFirst = try await remotely { () throws(RemoteError) in
       try await remote.put(recovery: segment)
     }

@@ -84,26 +84,34 @@ extension ContainerSync {
     hurrying += 1
     defer { hurrying -= 1 }
     do throws(CycleFailure) {
-      var check = StoreCheck(options: options, progress: progress)
-      let remote = try await remotely { () throws(RemoteError) in try await link.container() }
-      check.total = try local { () throws(Errno) in try coordinator.catalog.countPacksInUse() }
-      try await checkName(&check, remote)
-      let first = try await checkLog(&check, remote)
-      try await checkSnapshot(&check, remote, before: first)
-      try await checkPacks(&check, remote)
-      let marked = try await markLost(&check)
-      try await rescue(&check, remote)
-      try await uploadMarked(marked, &check)
-      try reportUnresolved(&check)
-      // Such as another device's log: this device's own objects are all there.
-      if storeProblem != nil, check.report.isWell { _ = await runCycle(freshly: true) }
-      if let problem = storeProblem, check.report.isWell {
-        check.report.add(.object("the log", reason: problem), isMissing: false)
+      return try await untilStopped { sync throws(CycleFailure) in
+        try await sync.check(options, progress)
       }
-      return check.report
     } catch {
       throw error.asSyncFailure
     }
+  }
+
+  private func check(
+    _ options: VerifyOptions, _ progress: @escaping VerifyProgress
+  ) async throws(CycleFailure) -> VerifyReport {
+    var check = StoreCheck(options: options, progress: progress)
+    let remote = try await remotely { () throws(RemoteError) in try await link.container() }
+    check.total = try local { () throws(Errno) in try coordinator.catalog.countPacksInUse() }
+    try await checkName(&check, remote)
+    let first = try await checkLog(&check, remote)
+    try await checkSnapshot(&check, remote, before: first)
+    try await checkPacks(&check, remote)
+    let marked = try await markLost(&check)
+    try await rescue(&check, remote)
+    try await uploadMarked(marked, &check)
+    try reportUnresolved(&check)
+    // Such as another device's log: this device's own objects are all there.
+    if storeProblem != nil, check.report.isWell { _ = await runCycle(freshly: true) }
+    if let problem = storeProblem, check.report.isWell {
+      check.report.add(.object("the log", reason: problem), isMissing: false)
+    }
+    return check.report
   }
 
   // MARK: The log
