@@ -23,6 +23,8 @@ final class Cloud: @unchecked Sendable {
   private var removedPacks: [String] = []
   /// Some objects are hidden: what a device puts now and removes again was never part of the log.
   private(set) var isIncomplete = false
+  /// Objects that no device puts any more and that came back.
+  private(set) var repeatedObjects = 0
   private var listeners: [Int: (String) -> Void] = [:]
   private let scheduler: Scheduler
   var bug: PlantedBug?
@@ -40,6 +42,14 @@ final class Cloud: @unchecked Sendable {
     }
     store(key, bytes)
     return true
+  }
+
+  /// A network delivers a put once more, perhaps when the device that sent it has ended.
+  func repeatPut(_ key: String, _ bytes: [UInt8]) {
+    // A store that does not show its objects holds them nevertheless, and refuses others.
+    guard !isIncomplete, putIfAbsent(key, bytes) else { return }
+    repeatedObjects += 1
+    scheduler.note("the network repeats a put of \(key)")
   }
 
   func store(_ key: String, _ bytes: [UInt8]) {
