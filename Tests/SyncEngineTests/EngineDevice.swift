@@ -113,7 +113,8 @@ final class EngineDevice: Sendable {
       name, in: above, NewItem(kind: .directory, mode: 0o755, owner: 0, group: 0))
   }
 
-  func write(_ path: String, _ bytes: [UInt8]) throws {
+  /// `modified`: by the clock of this device, if that is not the machine's.
+  func write(_ path: String, _ bytes: [UInt8], modified: Timestamp? = nil) throws {
     let inode: Catalog.Inode
     var isNoted = false
     if let found = try find(path) {
@@ -134,7 +135,7 @@ final class EngineDevice: Sendable {
     try file.write(bytes, at: 0)
     try catalog.noteContentChange(
       inode.number, size: UInt64(bytes.count),
-      modified: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+      modified: modified ?? Timestamp(nanoseconds: SystemClock().nanoseconds()))
     try catalog.noteWriteEnded(inode.number)
   }
 

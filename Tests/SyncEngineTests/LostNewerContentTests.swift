@@ -52,6 +52,18 @@ import Testing
     }
   }
 
+  /// A `sync` asks for the newer content anew. The edit is older than that by the clock of its device.
+  @Test("an edit replaces a content that a check of the store found lost, whatever the clocks say")
+  func editWithLateClock() async throws {
+    try await withLoss { _, first, second in
+      _ = try await first.sync.verify(VerifyOptions())
+      try first.write(
+        Self.path, Array("edit".utf8), modified: Timestamp(nanoseconds: 1_000_000_000))
+      try await settle(first, second)
+      for device in [first, second] { #expect(try await text(device) == "edit") }
+    }
+  }
+
   @Test("a conflict with a newer content that the store lost is resolved")
   func resolve() async throws {
     try await withLoss { _, first, second in

@@ -119,6 +119,11 @@ extension ContainerCatalog {
     try run { try $0.storeLacks(try $0.shownContent(inode)) }
   }
 
+  /// Whether a check of the store found that it lost a part of a content.
+  package func storeLacks(_ content: ContentVersion) throws(Errno) -> Bool {
+    try run { try $0.storeLacks(content) }
+  }
+
   /// Of which of some chunks the log's place is lost.
   package func lostChunks(among ids: [ChunkID]) throws(Errno) -> [ChunkID: LostChunkKind] {
     try run { engine in

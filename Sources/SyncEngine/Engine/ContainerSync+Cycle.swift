@@ -270,15 +270,18 @@ extension ContainerSync {
         let newer = item.remote?.content?.id
         let edited = try edited(local, item.remote)
         let lacksNewer = newer != nil && damaged[id] == newer
+        let isNews = edited.map { item.remote?.content?.parent != $0.version } ?? false
         var isStuck = false
         var replacesLost = false
-        if lacksNewer {
-          let isNews = edited.map { item.remote?.content?.parent != $0.version } ?? false
-          // A content that the check of the store has marked has the time that it had before.
-          replacesLost = isNews && local.record.modified != item.base?.modified
-          if !replacesLost, try !isInPackage(local.record, item.remote) {
-            isStuck = !isNews || isConflict(edited, of: item.remote)
-          }
+        // A content that the check of the store has marked has the time that it had before.
+        if isNews, local.record.modified != item.base?.modified {
+          // A user's `sync` asks for the newer content again. Until it comes, a save replaces the content that
+          // a check of the store found lost: else it could lose against one that nobody can read.
+          replacesLost =
+            try lacksNewer ? true : isLost(item.remote?.content, base: item.base?.content)
+        }
+        if lacksNewer, !replacesLost, try !isInPackage(local.record, item.remote) {
+          isStuck = !isNews || isConflict(edited, of: item.remote)
         }
         trees.local = LocalSide(
           record: local.record, size: local.inode.size, edited: edited, stamp: local.stamp,
@@ -300,6 +303,12 @@ extension ContainerSync {
     // What is in sync, or gone, has nothing left that could fail.
     if only == nil { transfers.forgetErrors(except: numbers) }
     return (result, changes)
+  }
+
+  /// Whether a check of the store found that it lost the newer content of the log.
+  private func isLost(_ newer: ContentVersion?, base: ContentVersion?) throws(Errno) -> Bool {
+    guard let newer, newer.id != base?.id else { return false }
+    return try coordinator.catalog.storeLacks(newer)
   }
 
   /// Whether a file is in a package, here or in the log. Then the package says what becomes of it.
