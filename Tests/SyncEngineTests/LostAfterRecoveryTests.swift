@@ -269,6 +269,43 @@ import Testing
     }
   }
 
+  @Test("a conflict version that the log has by name only does not replace readable content")
+  func choiceByNameOnly() async throws {
+    try await withRestorableStore { house in
+      let (loser, winner, reader) = (try house.device(), try house.device(), try house.device())
+      let file = "Documents/f"
+      try loser.write(file, Array("base".utf8))
+      try await settle(loser, winner, reader)
+      _ = try await winner.read(file)
+      let earlier = try await house.copy()
+      winner.offline.set(offline: true)
+      try loser.write(file, Array("loser".utf8))
+      try await loser.sync.sync(timeout: .seconds(240))
+      loser.offline.set(offline: true)
+      try winner.write(file, Array("winner".utf8))
+      winner.offline.set(offline: false)
+      try await settle(winner, reader)
+      winner.offline.set(offline: true)
+      try await recover(reader, on: house, from: earlier)
+      winner.offline.set(offline: false)
+      try await settle(winner, reader)
+
+      let number = try #require(try winner.find(file)).number
+      let unsent = try #require(try winner.sync.versions(of: number).first { $0.isConflict }).id
+      await #expect(throws: VersionFailure.self) {
+        try await winner.sync.resolve(number, keep: [unsent])
+      }
+      #expect(try await winner.read(file) == Array("winner".utf8))
+      loser.offline.set(offline: false)
+      try await settle(loser, winner)
+      try await winner.sync.resolve(number, keep: [unsent])
+      try await settle(winner, loser)
+      for device in [loser, winner] {
+        #expect(try await device.read(file) == Array("loser".utf8))
+      }
+    }
+  }
+
   @Test("a removal before the first segment after a recovery loses no conflict version")
   func removalBeforeTheFirstSegment() async throws {
     try await withRestorableStore { house in

@@ -291,6 +291,12 @@ extension ContainerSync {
     let kept = keep.compactMap { id in record.contents.first { $0.id == id } }
     guard kept.count == keep.count else { throw VersionFailure.notFound }
     guard !record.conflicts.isEmpty else { return LogChanges() }
+    // The log has it by name only. It would take the place of a content that can be read.
+    if let unsent = kept.first(where: { $0.manifest == nil && $0.id != current.id }) {
+      throw VersionFailure.failed(
+        "the store does not have the content of version \(unsent.id): run `ubiquityfs sync` on the "
+          + "device that saved it, or keep another version")
+    }
     var winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
     let lost = Set(kept.map(\.id)).subtracting([winner.id])
     winner.isResolved = false
