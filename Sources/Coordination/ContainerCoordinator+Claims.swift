@@ -19,37 +19,21 @@ package struct OpenWait: Sendable {
   let isNew: Bool
 }
 
-/// An open for writing that claims know of already. To be ended when the file is open or could not be
-/// opened, before the kernel hears of that; it ends with the object at the latest.
-package final class AnnouncedOpen: Sendable {
-  private let coordinator: ContainerCoordinator
-  private let isOver = Lock(false)
-  private let number: InodeNumber
-  private let process: Int32
+/// An open for writing that claims know of before the file is open. End it once, when the file is
+/// open or could not be opened, before the kernel hears of that.
+package struct AnnouncedOpen: Sendable {
+  fileprivate let coordinator: ContainerCoordinator
+  fileprivate let number: InodeNumber
+  fileprivate let process: Int32
 
-  fileprivate init(_ coordinator: ContainerCoordinator, _ number: InodeNumber, _ process: Int32) {
-    self.coordinator = coordinator
-    self.number = number
-    self.process = process
-    coordinator.announced(number, by: process)
-    coordinator.noteWriter(number, by: process)
-  }
-
-  deinit {
-    // The program gave up, and the kernel may have forgotten the file meanwhile.
-    if endOnce() { coordinator.reclaimIfOrphan(number) }
-  }
-
-  package func end() { _ = endOnce() }
-
-  private func endOnce() -> Bool {
-    let wasOver = isOver.withLock { isOver in
-      defer { isOver = true }
-      return isOver
-    }
-    guard !wasOver else { return false }
+  package func end() {
     coordinator.closed(number, forWriting: true, by: process, isAnnounced: true)
-    return true
+  }
+
+  /// The program gave up, and the kernel may have forgotten the file meanwhile.
+  package func abandon() {
+    end()
+    coordinator.reclaimIfOrphan(number)
   }
 }
 
@@ -109,45 +93,53 @@ extension ContainerCoordinator {
       guard let path = (try? claimed(number))?.path, paths.contains(where: path.meets) else {
         continue
       }
-      follow(number, path, finding: writingProcesses(number))
+      follow(number, path)
     }
   }
 
   /// An open for writing that `opened` was told of: claims wait for it from here on.
-  package func noteWriter(_ number: InodeNumber, by process: Int32) {
+  package func noteWriter(_ number: InodeNumber) {
     guard claims.isActive, let path = (try? claimed(number))?.path else { return }
-    // Others may have opened it while nobody claimed anything.
-    follow(number, path, finding: [process] + writingProcesses(number))
+    follow(number, path)
   }
 
   func noteWriterGone(_ number: InodeNumber) {
     guard claims.isActive else { return }
-    follow(number, nil, finding: [])
+    claims.follow(
+      WrittenFile(top.container, number), at: nil, found: [:], name: nil, openers: counting(number))
   }
 
-  private func follow(_ number: InodeNumber, _ path: ClaimPath?, finding threads: [Int32]) {
-    let threads = threads.filter { $0 > 0 }
+  private func follow(_ number: InodeNumber, _ path: ClaimPath) {
     var parties: [Int32: PartyID] = [:]
-    for thread in threads { parties[thread] = claims.party(of: thread) }
+    var foreign: Int32?
+    for thread in Set(writingProcesses(number)) {
+      if let party = claims.party(of: thread) { parties[thread] = party } else { foreign = thread }
+    }
     claims.follow(
       WrittenFile(top.container, number), at: path, found: parties,
-      name: threads.first.map(Processes.name)
-    ) {
-      let openers = openers(number)
+      name: foreign.map(Processes.name), openers: counting(number))
+  }
+
+  private func counting(_ number: InodeNumber) -> () -> (writers: Int, threads: [Int32]) {
+    {
+      let openers = self.openers(number)
       return (openers.writers, openers.programs)
     }
   }
 
   // MARK: Opens that wait for claims
 
-  /// A program is about to open the file for writing: others' claims wait until what this gives has
-  /// ended. Call it before `mustWait`, so that no claim is given between that and the open.
+  /// A program is about to open the file for writing: other claims wait until the announcement
+  /// ends. Call it before `mustWait`, so that no claim is given between that and the open.
   package func announceOpen(_ number: InodeNumber, by process: Int32) -> AnnouncedOpen {
-    AnnouncedOpen(self, number, process)
+    opened(number, forWriting: true, by: process, isAnnounced: true)
+    noteWriter(number)
+    return AnnouncedOpen(coordinator: self, number: number, process: process)
   }
 
-  /// Whether a program may open the file now, where opens wait for claims. Nil if it may; else who is to
-  /// wait for what: for `waitToOpen` or `giveUp`. What programs and the sync do for a moment is not waited for.
+  /// Whether a program has to wait before it opens the file, where opens wait for claims. Nil: it
+  /// may open the file now. Else the wait, for `waitToOpen` or `giveUp`. No open waits for claims
+  /// that programs and the sync hold for a moment.
   package func mustWait(
     toOpen number: InodeNumber, forWriting: Bool, by process: Int32
   ) -> OpenWait? {

@@ -7,9 +7,9 @@ internal import SystemPackage
 /// The one place where the file system and the sync engine of a container meet.
 ///
 /// It knows what is open, and so what may be uploaded, evicted or replaced. Safe from any thread.
-/// Lock order: `parts`, the open table and the hub of events are leaves. The claim table's lock may be held
-/// above the open table's. The catalog's may be held above both (it asks whether an inode is open), never
-/// below.
+/// Lock order: `parts`, the open table and the hub of events are leaves. The claim table's lock may
+/// be held above the open table's. The catalog's may be held above both (it asks whether an inode
+/// is open), never below.
 package final class ContainerCoordinator: Sendable {
   package let container: ContainerID
   package let catalog: ContainerCatalog
@@ -173,28 +173,23 @@ package final class ContainerCoordinator: Sendable {
   ///
   /// `process` is the thread that opens it, 0 where that is not known; `closed` gives the same. With
   /// `noteWriter` after it, when no lock is held, those who claim the item hear of a writer.
-  package func opened(_ number: InodeNumber, forWriting: Bool, by process: Int32 = 0) {
-    table.opened(number, forWriting: forWriting, by: process)
-  }
-
-  /// An open for writing that a program is about to do.
-  func announced(_ number: InodeNumber, by process: Int32) {
-    table.opened(number, forWriting: true, by: process, isAnnounced: true)
-  }
-
-  package func closed(_ number: InodeNumber, forWriting: Bool, by process: Int32 = 0) {
-    closed(number, forWriting: forWriting, by: process, isAnnounced: false)
-  }
-
-  func closed(
-    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool
+  ///
+  /// `isAnnounced`: the program is about to open the file. See `AnnouncedOpen`.
+  package func opened(
+    _ number: InodeNumber, forWriting: Bool, by process: Int32 = 0, isAnnounced: Bool = false
   ) {
-    let isLast = table.closed(
-      number, forWriting: forWriting, by: process, isAnnounced: isAnnounced)
-    if forWriting { noteWriterGone(number) }
-    guard isLast else { return }
-    noteSettled(number)
-    parts.withLock { $0.writerClosed }?()
+    table.opened(number, forWriting: forWriting, by: process, isAnnounced: isAnnounced)
+  }
+
+  package func closed(
+    _ number: InodeNumber, forWriting: Bool, by process: Int32 = 0, isAnnounced: Bool = false
+  ) {
+    let left = table.closed(number, forWriting: forWriting, by: process, isAnnounced: isAnnounced)
+    guard forWriting else { return }
+    noteWriterGone(number)
+    // A program that only announced its open has no part in the changes of those before it.
+    if !isAnnounced, left.realWriters == 0 { noteSettled(number) }
+    if left.writers == 0 { parts.withLock { $0.writerClosed }?() }
   }
 
   package func isOpen(_ number: InodeNumber) -> Bool { table.count(number).total > 0 }
@@ -203,11 +198,8 @@ package final class ContainerCoordinator: Sendable {
     table.count(number).writers > 0
   }
 
-  /// Who only announced an open does not count.
-  func writerCount(_ number: InodeNumber) -> Int {
-    let count = table.count(number)
-    return count.writers - count.announced
-  }
+  /// Without opens that were only announced.
+  func writerCount(_ number: InodeNumber) -> Int { table.count(number).realWriters }
 
   /// What is open for writing.
   package var writers: [InodeNumber] { table.writers }

@@ -11,6 +11,8 @@ final class OpenTable: Sendable {
     var writers = 0
     /// Of the writers, those that are about to open it and have written nothing.
     var announced = 0
+    /// Those that may have written something.
+    var realWriters: Int { writers - announced }
     /// Of the writers, as far as it is known: one for each open.
     var processes: [Int32] = []
   }
@@ -21,9 +23,7 @@ final class OpenTable: Sendable {
     shards[Int(number.rawValue & 15)]
   }
 
-  func opened(
-    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool = false
-  ) {
+  func opened(_ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool) {
     shard(number).withLock { table in
       table[number, default: Count()].total += 1
       guard forWriting else { return }
@@ -33,12 +33,12 @@ final class OpenTable: Sendable {
     }
   }
 
-  /// Gives whether this was the last one open for writing.
+  /// Gives the opens that are left.
   func closed(
-    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool = false
-  ) -> Bool {
+    _ number: InodeNumber, forWriting: Bool, by process: Int32, isAnnounced: Bool
+  ) -> Count {
     shard(number).withLock { table in
-      guard var count = table[number] else { return false }
+      guard var count = table[number] else { return Count() }
       count.total -= 1
       if forWriting {
         count.writers -= 1
@@ -46,7 +46,7 @@ final class OpenTable: Sendable {
         if let index = count.processes.firstIndex(of: process) { count.processes.remove(at: index) }
       }
       table[number] = count.total == 0 ? nil : count
-      return forWriting && count.writers == 0
+      return count
     }
   }
 

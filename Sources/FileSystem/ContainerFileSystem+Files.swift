@@ -215,7 +215,7 @@ extension ContainerFileSystem {
     isNoted: Bool = false, by process: Int32 = 0
   ) throws(Errno) -> OpenFileHandle {
     if !isNoted { coordinator.opened(number, forWriting: canWrite, by: process) }
-    if canWrite { coordinator.noteWriter(number, by: process) }
+    if canWrite { coordinator.noteWriter(number) }
     do throws(Errno) {
       var inode = try inode(number)
       guard inode.kind == .file else {

@@ -102,11 +102,12 @@ extension RequestHandler {
     let claim = coordinator.waitToOpen(wait) { isGiven in
       // The claim may end before the file is open, where room has to be made first.
       let announced = isGiven && writes ? coordinator.announceOpen(number, by: process) : nil
-      parked.resume { reply in
+      let isResumed = parked.resume { reply in
         isGiven
           ? self.openNow(node: node, flags: flags, announced: announced, reply: reply)
           : reply.fail(.interrupted)
       }
+      if !isResumed { announced?.abandon() }
     }
     parked.onInterrupt { coordinator.claims.release(claim) }
   }
@@ -125,7 +126,8 @@ extension RequestHandler {
         announced?.end()
         return reply.fail(error)
       }
-      return reply.afterRoom(0, on: fileSystem) { reply in
+      let abandon: @Sendable () -> Void = { announced?.abandon() }
+      return reply.afterRoom(0, on: fileSystem, givenUp: abandon) { reply in
         self.openNow(
           node: node, flags: flags, announced: announced, mayMakeRoom: false, reply: reply)
       }

@@ -56,18 +56,23 @@ extension FuseReply {
     }
   }
 
-  /// The local disk is full: what can be evicted makes room, and then the call is made again. ENOSPC
-  /// where nothing could be. The reply waits aside, since an eviction waits for the disk.
+  /// The local disk is full: what can be evicted makes room, and then the call is made again.
+  /// ENOSPC where nothing could be. The reply waits aside, since an eviction waits for the disk.
+  /// `givenUp` is called where `retry` is not: before ENOSPC is answered, or after the program was
+  /// interrupted.
   consuming func afterRoom(
     _ bytes: Int, on fileSystem: ContainerFileSystem,
+    givenUp: @escaping @Sendable () -> Void = {},
     _ retry: @escaping @Sendable (consuming FuseReply<Answer>) -> Void
   ) {
     let parked = park()
-    let isAsked = fileSystem.coordinator.makeRoom(for: UInt64(max(0, bytes))) { isFreed in
-      parked.resume { reply in
+    @Sendable func ended(_ isFreed: Bool) {
+      if !isFreed { givenUp() }
+      let isResumed = parked.resume { reply in
         if isFreed { retry(reply) } else { reply.fail(.noSpace) }
       }
+      if isFreed, !isResumed { givenUp() }
     }
-    if !isAsked { parked.resume { $0.fail(.noSpace) } }
+    if !fileSystem.coordinator.makeRoom(for: UInt64(max(0, bytes)), ended) { ended(false) }
   }
 }

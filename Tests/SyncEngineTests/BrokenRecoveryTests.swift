@@ -76,20 +76,14 @@ import Testing
 }
 
 /// Keeps parts of snapshots waiting while it is held.
-private final class HeldParts: ObjectStore {
-  private let store: any ObjectStore
+private final class HeldParts: ForwardingStore {
+  let store: any ObjectStore
   let isHeld = Lock(false)
   let asked = Lock(0)
   /// Those whose caller was cancelled while they waited.
   let cancelled = Lock(0)
 
   init(_ store: any ObjectStore) { self.store = store }
-
-  var description: String { store.description }
-
-  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    try await store.get(key, range: range)
-  }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
     if key.contains("/snapshots/") {
@@ -106,16 +100,4 @@ private final class HeldParts: ObjectStore {
     }
     return try await store.putIfAbsent(key, bytes)
   }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
-  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }

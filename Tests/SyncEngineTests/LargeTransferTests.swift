@@ -260,13 +260,13 @@ private func noise(_ count: Int, seed: UInt64 = 11) -> [UInt8] {
 }
 
 /// A way to the backend that packs of more than a mebibyte do not get through while it holds them.
-private final class NarrowStore: ObjectStore {
+private final class NarrowStore: ForwardingStore {
   private struct State {
     var held = 0
     var refused = 0
   }
 
-  private let store: any ObjectStore
+  let store: any ObjectStore
   private let state = Lock(State())
   let holdsUploads = Lock(false)
   let holdsDownloads = Lock(false)
@@ -275,8 +275,6 @@ private final class NarrowStore: ObjectStore {
   private let bytesUntilHeld = Lock(0)
 
   init(_ store: any ObjectStore) { self.store = store }
-
-  var description: String { store.description }
   var heldUploads: Int { state.withLock { $0.held } }
   var refusedUploads: Int { state.withLock { $0.refused } }
 
@@ -331,16 +329,4 @@ private final class NarrowStore: ObjectStore {
     }
     return try await store.putIfAbsent(key, bytes)
   }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
-  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }

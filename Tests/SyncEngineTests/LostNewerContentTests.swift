@@ -52,7 +52,8 @@ import Testing
     }
   }
 
-  /// A `sync` asks for the newer content anew. The edit is older than that by the clock of its device.
+  /// A `sync` asks for the newer content anew. The edit is older than that by the clock of its
+  /// device.
   @Test("an edit replaces a content that a check of the store found lost, whatever the clocks say")
   func editWithLateClock() async throws {
     try await withLoss { _, first, second in

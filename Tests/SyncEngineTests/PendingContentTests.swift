@@ -134,17 +134,11 @@ private struct NoticeCounter: LogHandler {
 }
 
 /// A backend that takes no contents while it is held.
-private final class HoldingStore: ObjectStore {
-  private let store: any ObjectStore
+private final class HoldingStore: ForwardingStore {
+  let store: any ObjectStore
   let isHeld = Lock(false)
 
   init(_ store: any ObjectStore) { self.store = store }
-
-  var description: String { store.description }
-
-  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    try await store.get(key, range: range)
-  }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
     while key.contains("/packs/"), isHeld.withLock({ $0 }) {
@@ -152,16 +146,4 @@ private final class HoldingStore: ObjectStore {
     }
     return try await store.putIfAbsent(key, bytes)
   }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
-  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }

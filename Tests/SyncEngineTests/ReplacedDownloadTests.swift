@@ -147,16 +147,14 @@ private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
 }
 
 /// A backend whose packs cannot be read while it is held.
-private final class HeldReads: ObjectStore {
-  private let store: any ObjectStore
+private final class HeldReads: ForwardingStore {
+  let store: any ObjectStore
   let isHeld = Lock(false)
   let waiting = Lock(0)
   /// Why nothing may be read.
   let refusal = Lock<String?>(nil)
 
   init(_ store: any ObjectStore) { self.store = store }
-
-  var description: String { store.description }
 
   func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
     if let refusal = refusal.withLock({ $0 }) { throw .notPermitted(refusal) }
@@ -166,20 +164,4 @@ private final class HeldReads: ObjectStore {
     }
     return try await store.get(key, range: range)
   }
-
-  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    try await store.putIfAbsent(key, bytes)
-  }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
-  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }

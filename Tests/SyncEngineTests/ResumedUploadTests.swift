@@ -91,17 +91,11 @@ private func noise(_ count: Int) -> [UInt8] {
 }
 
 /// Takes a number of packs, and then no more, nor segments: a backend whose disk is full.
-final class ClosingStore: ObjectStore {
-  private let store: any ObjectStore
+final class ClosingStore: ForwardingStore {
+  let store: any ObjectStore
   let packsLeft = Lock(Int.max)
 
   init(_ store: any ObjectStore) { self.store = store }
-
-  var description: String { store.description }
-
-  func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
-    try await store.get(key, range: range)
-  }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
     if key.contains("/packs/") {
@@ -113,18 +107,6 @@ final class ClosingStore: ObjectStore {
     }
     return try await store.putIfAbsent(key, bytes)
   }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
-  func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
-    try await store.list(prefix: prefix, after: after, limit: limit)
-  }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
 }
 
 /// Bytes that do not compress.

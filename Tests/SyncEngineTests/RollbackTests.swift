@@ -428,13 +428,11 @@ private func until(_ condition: () async throws -> Bool) async throws {
 }
 
 /// Shows the log up to a segment, as a replica does that has no more of it yet.
-private final class ReplicaBehind: ObjectStore {
-  private let store: any ObjectStore
+private final class ReplicaBehind: ForwardingStore {
+  let store: any ObjectStore
   let newest = Lock(UInt64.max)
 
   init(_ store: any ObjectStore) { self.store = store }
-
-  var description: String { store.description }
 
   private func shows(_ key: String) -> Bool {
     guard key.contains("/log/"), let number = UInt64(key.split(separator: "/").last ?? "") else {
@@ -448,14 +446,6 @@ private final class ReplicaBehind: ObjectStore {
     try await store.get(shows(key) ? key : "\(key)-", range: range)
   }
 
-  func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
-    try await store.putIfAbsent(key, bytes)
-  }
-
-  func replace(_ key: String, _ bytes: [UInt8]) async throws(StoreError) {
-    try await store.replace(key, bytes)
-  }
-
   func list(prefix: String, after: String?, limit: Int) async throws(StoreError) -> [String] {
     try await store.list(prefix: prefix, after: after, limit: limit).filter(shows)
   }
@@ -466,8 +456,4 @@ private final class ReplicaBehind: ObjectStore {
     try await store.listObjects(prefix: prefix, after: after, limit: limit)
       .filter { shows($0.key) }
   }
-
-  func news(prefix: String) -> AsyncStream<Void> { store.news(prefix: prefix) }
-
-  func delete(_ key: String) async throws(StoreError) { try await store.delete(key) }
 }

@@ -53,6 +53,8 @@ package struct ClaimQueue: Hashable, Sendable {
   var held: [ClaimantID: Set<ClaimID>] = [:]
   /// How many claims each party has, files that are open and moments left aside.
   package private(set) var counts: [PartyID: Int] = [:]
+  /// How many claims are of files that are open.
+  private(set) var implicitCount = 0
   var waiting: [ClaimantID: Set<ClaimID>] = [:]
   var asked: [PartyID: Int] = [:]
   /// The claims of which presenters are asked, or were and which wait for those who were asked.
@@ -231,6 +233,7 @@ package struct ClaimQueue: Hashable, Sendable {
 
   private mutating func insert(_ id: ClaimID, _ claim: Claim) {
     claims[id] = claim
+    if claim.isImplicit { implicitCount += 1 }
     if !claim.isImplicit, !claim.isMomentary { counts[claim.claimant.party, default: 0] += 1 }
     waiting[claim.claimant, default: []].insert(id)
     place(id, claim.accesses)
@@ -242,6 +245,7 @@ package struct ClaimQueue: Hashable, Sendable {
     displace(id, claim.accesses)
     if !claim.asked.isEmpty { questions = questions.filter { $0.claim != id } }
     for (party, count) in claim.asked { for _ in 0..<count { Self.decrease(&asked, party) } }
+    if claim.isImplicit { implicitCount -= 1 }
     if !claim.isImplicit, !claim.isMomentary { Self.decrease(&counts, claim.claimant.party) }
     Self.drop(id, from: &held, claim.claimant)
     Self.drop(id, from: &waiting, claim.claimant)

@@ -13,26 +13,26 @@ package struct WrittenFile: Hashable, Sendable {
   }
 }
 
-/// A file that programs have open for writing, as others' claims see it.
+/// The claims that stand for the programs that have a file open for writing.
 ///
-/// Invariant, when those who open and close it have called `follow`: there is a claim for each party that
-/// has the file open, and one for all programs that are of no party.
+/// Invariant, when everybody who opens or closes the file has called `follow`: there is a claim for
+/// each party that has the file open, and one for all programs of no party.
 struct WrittenFileClaims {
-  /// Whose each open is, by the thread that opened it; none for a program that knows nothing of claims.
-  /// What was found last is kept when the thread has ended.
+  /// The party of each open, by the thread that opened the file; none for a program of no party.
+  /// The last answer is kept when the thread has ended.
   var parties: [Int32: PartyID] = [:]
   var claims: [PartyID: ClaimID] = [:]
   /// Of programs of no party, with the party that is made for it.
   var foreign: (claim: ClaimID, party: PartyID)?
 
-  var count: Int { claims.count + (foreign == nil ? 0 : 1) }
+  var isEmpty: Bool { claims.isEmpty && foreign == nil }
   var first: ClaimID? { foreign?.claim ?? claims.values.first }
 }
 
 /// Files that programs have open for writing: claims that nobody asked for.
 extension ClaimTable {
-  /// Whether `follow` is to be told of files that are opened for writing: somebody claims something, or
-  /// is about to.
+  /// Whether `follow` has to be told of files that are opened for writing: somebody claims
+  /// something, or is about to.
   package var isActive: Bool { active.load(ordering: .sequentiallyConsistent) }
 
   /// From here on `isActive`, until as many calls of `looked` and the end of all claims. For whoever is
@@ -51,12 +51,12 @@ extension ClaimTable {
     }
   }
 
-  /// Brings the claims of a file in line with who has it open for writing: others' claims wait for those.
-  /// To be called after each such open and close while `isActive`.
+  /// Brings the claims of a file in line with the programs that have it open for writing. Other
+  /// claims wait for these. Call it after each such open and close while `isActive`.
   ///
-  /// `found` gives the parties of some of the threads that have opened it. `openers` is called under the
-  /// lock and may take the open table's; it gives how often the file is open for writing and the threads
-  /// that are known. `path` is nil where it is only closed. Nothing is noted if all claims have ended since
+  /// `found`: the parties of some of the threads that opened the file. `openers` gives how often it
+  /// is open for writing, and the threads that are known; it is called under the lock and may take
+  /// the open table's. `path` is nil after a close. Nothing is noted if all claims have ended since
   /// the caller read `isActive`: the next claim looks for the file.
   package func follow(
     _ file: WrittenFile, at path: ClaimPath?, found: [Int32: PartyID], name: String?,
@@ -74,7 +74,7 @@ extension ClaimTable {
         noted.first.flatMap { state.queue.claims[$0]?.accesses.first }
         ?? path.map { ClaimAccess($0, .writing([])) }
 
-      // What is new comes before the old goes, so that nobody has a turn in between.
+      // New claims come before old ones go, so that no other claim has a turn in between.
       if let access {
         for owner in owners where noted.claims[owner] == nil {
           noted.claims[owner] = state.enter(access, by: owner)
@@ -95,8 +95,8 @@ extension ClaimTable {
 }
 
 extension ClaimTable.State {
-  /// What the party's programs have open goes to another party of the same process, or is nobody's own:
-  /// it keeps others waiting for as long as it is open.
+  /// Gives the open files of the party to another party of the same process. Without one they are
+  /// foreign. They keep other claims waiting for as long as they are open.
   mutating func handOver(filesOf party: PartyID) -> [ClaimEffect] {
     var effects: [ClaimEffect] = []
     let process = parties[party]?.process ?? 0
@@ -131,12 +131,10 @@ extension ClaimTable.State {
       }
     }
     written = [:]
-    implicitCount = 0
   }
 
   fileprivate mutating func set(_ noted: WrittenFileClaims, for file: WrittenFile) {
-    implicitCount += noted.count - (written[file]?.count ?? 0)
-    written[file] = noted.count == 0 ? nil : noted
+    written[file] = noted.isEmpty ? nil : noted
   }
 
   fileprivate mutating func enter(_ access: ClaimAccess, by party: PartyID) -> ClaimID {

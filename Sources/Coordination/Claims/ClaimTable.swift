@@ -15,9 +15,9 @@ package enum ClaimFailure: Error, Hashable, Sendable {
 
 /// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its clock.
 ///
-/// Safe from any thread; nothing waits in here. What follows from a call is done before the call returns
-/// or by another thread that is at it, in the order of the changes. Lock: above the open table's alone;
-/// completions and listeners are called with none held.
+/// Safe from any thread; nothing waits in here. What follows from a call is done before the call
+/// returns or by another thread that is at it, in the order of the changes. Lock: above the open
+/// table's alone; completions and listeners are called with none held.
 package final class ClaimTable: Sendable {
   struct Party {
     let name: String
@@ -42,9 +42,8 @@ package final class ClaimTable: Sendable {
     var deadlines: [(time: UInt64, question: Question)] = []
     var isWatching = false
     var containers: [ContainerID: UInt32] = [:]
-    /// The claims of files that are open for writing, and how many they are.
+    /// The claims of files that are open for writing.
     var written: [WrittenFile: WrittenFileClaims] = [:]
-    var implicitCount = 0
     /// How many are looking for such files.
     var looking = 0
     /// Claims, held or waiting, whose claimant speaks for a presenter.
@@ -53,7 +52,7 @@ package final class ClaimTable: Sendable {
     var outlasting: [WrittenFile: Set<PresenterID>] = [:]
 
     /// Whether anybody has a use for knowing what is open.
-    var isWatched: Bool { looking > 0 || queue.claims.count > implicitCount }
+    var isWatched: Bool { looking > 0 || queue.claims.count > queue.implicitCount }
 
     mutating func next() -> UInt64 {
       last += 1
@@ -135,8 +134,8 @@ package final class ClaimTable: Sendable {
   /// The party of the process or of the nearest one that it descends from.
   package func party(of process: Int32) -> PartyID? { parties(of: process).first }
 
-  /// Ends all claims of the party and forgets its presenters. Others go on waiting for files that programs
-  /// it started have open for writing.
+  /// Ends all claims of the party and forgets its presenters. A file that one of its programs still
+  /// has open for writing keeps others waiting.
   package func leave(_ party: PartyID) {
     change { state in
       let given = state.queue.claims.filter { $0.value.claimant.party == party }.keys
@@ -231,7 +230,7 @@ package final class ClaimTable: Sendable {
   /// Whether somebody claims or presents anything in the container, files that are open left aside.
   package func concerns(_ container: ContainerID) -> Bool {
     state.withLock { state in
-      guard state.queue.claims.count > state.implicitCount || !state.queue.presenters.isEmpty,
+      guard state.queue.claims.count > state.queue.implicitCount || !state.queue.presenters.isEmpty,
         let number = state.containers[container]
       else { return false }
       return state.queue.concerns(number)

@@ -275,10 +275,11 @@ extension ContainerSync {
         var replacesLost = false
         // A content that the check of the store has marked has the time that it had before.
         if isNews, local.record.modified != item.base?.modified {
-          // A user's `sync` asks for the newer content again. Until it comes, a save replaces the content that
-          // a check of the store found lost: else it could lose against one that nobody can read.
+          // A user's `sync` asks for the newer content again. Until it comes, a save replaces a
+          // content that a check of the store found lost: else it could lose against it, and nobody
+          // can read it.
           replacesLost =
-            try lacksNewer ? true : isLost(item.remote?.content, base: item.base?.content)
+            try lacksNewer ? true : isLost(item.remote?.content, beside: item.base, edited)
         }
         if lacksNewer, !replacesLost, try !isInPackage(local.record, item.remote) {
           isStuck = !isNews || isConflict(edited, of: item.remote)
@@ -305,9 +306,14 @@ extension ContainerSync {
     return (result, changes)
   }
 
-  /// Whether a check of the store found that it lost the newer content of the log.
-  private func isLost(_ newer: ContentVersion?, base: ContentVersion?) throws(Errno) -> Bool {
-    guard let newer, newer.id != base?.id else { return false }
+  /// Whether the log has a content that this device does not know, and a check of the store found
+  /// that the store lost it.
+  private func isLost(
+    _ newer: ContentVersion?, beside base: ItemRecord?, _ edited: EditedContent?
+  ) throws(Errno) -> Bool {
+    guard let newer, newer.id != base?.content?.id, newer.id != edited?.version else {
+      return false
+    }
     return try coordinator.catalog.storeLacks(newer)
   }
 

@@ -117,9 +117,7 @@ package actor ContainerSync {
   private var tasks: [Task<Void, Never>] = []
   private var isStopped = false
   /// Work on the store that a command asked for, apart from the cycles.
-  private var commanded: [UInt64: (cancel: @Sendable () -> Void, end: @Sendable () async -> Void)] =
-    [:]
-  private var lastCommanded: UInt64 = 0
+  private var commanded: Set<Task<Void, Never>> = []
   /// What kept the last cycle from finishing, for `status`.
   private var lastError: String? { didSet { transfers.stopped(by: lastError) } }
 
@@ -209,10 +207,10 @@ package actor ContainerSync {
     for task in tasks { task.cancel() }
     signals.finish()
     cycle?.cancel()
+    for work in commanded { work.cancel() }
     await uploads.stop()
     _ = await cycle?.value
-    for work in commanded.values { work.cancel() }
-    for work in commanded.values { await work.end() }
+    for work in commanded { await work.value }
     let arrivals = arriving.values.map(\.task)
     for task in arrivals { task.cancel() }
     for task in arrivals { await task.value }
@@ -228,27 +226,29 @@ package actor ContainerSync {
     coordinator.setAllotted(nil)
   }
 
-  /// Does work on the store that a command asked for. `stop` cancels it and waits for it: nothing of it may
-  /// reach the store after that, when another session may have the container.
+  /// Does work on the store that a command asked for. `stop` cancels it and waits for it: nothing
+  /// of it may reach the store later, when another session may have the container. Throws
+  /// `.cancelled` then.
   func untilStopped<Value: Sendable>(
     _ work: @escaping @Sendable (isolated ContainerSync) async throws(CycleFailure) -> Value
   ) async throws(CycleFailure) -> Value {
     guard !isStopped else { throw .cancelled }
-    let task = Task { () async -> Result<Value, CycleFailure> in
-      do throws(CycleFailure) { return .success(try await work(self)) } catch {
-        return .failure(error)
+    let answer = Lock<Result<Value, CycleFailure>>(.failure(.cancelled))
+    let task = Task {
+      let result: Result<Value, CycleFailure>
+      do throws(CycleFailure) { result = .success(try await work(self)) } catch {
+        result = .failure(error)
       }
+      answer.withLock { $0 = result }
     }
-    lastCommanded += 1
-    let id = lastCommanded
-    commanded[id] = ({ task.cancel() }, { _ = await task.value })
-    defer { commanded[id] = nil }
-    let result = await withTaskCancellationHandler {
+    commanded.insert(task)
+    await withTaskCancellationHandler {
       await task.value
     } onCancel: {
       task.cancel()
     }
-    return try result.get()
+    commanded.remove(task)
+    return try answer.withLock(\.self).get()
   }
 
   /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the last
