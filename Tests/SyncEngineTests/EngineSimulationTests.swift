@@ -49,10 +49,10 @@ import Testing
     try #require(isGood, "\(output)")
   }
 
-  /// The first: a file was removed while the store lost the upload of its content, and stayed on other
-  /// devices. The second: the cloud was set back at the last act. The third: a device stopped during a
-  /// recovery, which went on. The fourth: a version that nobody could read was kept, and not one that
-  /// could be read.
+  /// The first: a file was removed while the store lost the upload of its content, and stayed on
+  /// other devices. The second: the cloud was set back at the last act. The third: a device stopped
+  /// during a recovery, which went on. The fourth: a version that nobody could read was kept, and
+  /// not one that could be read.
   @Test("seeds that once failed pass", arguments: [119_677, 119_590, 128_585, 154_660])
   func formerFailures(seed: Int) async throws {
     let kind = ["SIMULATION_ROLLBACK": "1", "SIMULATION_PACKAGES": "1"]

@@ -15,9 +15,9 @@ package enum ClaimFailure: Error, Hashable, Sendable {
 
 /// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its clock.
 ///
-/// Safe from any thread; nothing waits in here. What follows from a call is done before the call
-/// returns or by another thread that is at it, in the order of the changes. Lock: above the open
-/// table's alone; completions and listeners are called with none held.
+/// Safe from any thread; nothing waits in here. The effects of a call are carried out in the order
+/// of the changes: before the call returns, or by another thread that carries out effects already.
+/// Lock: above the open table's alone; completions and listeners are called with none held.
 package final class ClaimTable: Sendable {
   struct Party {
     let name: String
