@@ -32,6 +32,7 @@ package final class ContainerCoordinator: Sendable {
     var storeConfirmer: any StoreConfirming = ClosedStore()
     var invalidator: (any KernelInvalidating)?
     var kernelWaits = KernelWaits()
+    var staleNames = StaleNames()
     var writerClosed: (@Sendable () -> Void)?
     var allotted: (@Sendable () -> AllottedSpace?)?
     var contentObserver: (@Sendable (InodeNumber) -> Void)?
@@ -106,6 +107,8 @@ package final class ContainerCoordinator: Sendable {
     parts.withLock {
       $0.invalidator = invalidator
       $0.kernelWaits = KernelWaits()
+      // A kernel whose mount is gone hears of nothing any more.
+      if invalidator == nil { $0.staleNames = StaleNames() }
     }
   }
 
@@ -148,6 +151,51 @@ package final class ContainerCoordinator: Sendable {
   package func invalidate(_ list: [Invalidation]) {
     guard !list.isEmpty else { return }
     parts.withLock { $0.invalidator }?.invalidate(list)
+  }
+
+  /// Changes names in the catalog as other devices did, and makes the kernel forget what `change`
+  /// gives with its result. Until the kernel has done so, `correctKernel` corrects what programs do
+  /// by names that the kernel had before. `change` does only the change; it may throw.
+  package func changeNames<Result, Failure>(
+    _ change: () throws(Failure) -> (result: Result, invalidations: [Invalidation])
+  ) throws(Failure) -> Result {
+    let names = parts.withLock { $0.staleNames }
+    names.begin()
+    let changed: (result: Result, invalidations: [Invalidation])
+    do throws(Failure) { changed = try change() } catch {
+      names.end()
+      throw error
+    }
+    forget(changed.invalidations, ending: names)
+    return changed.result
+  }
+
+  /// A program renamed or removed something by its name. The kernel does so with the inode that it
+  /// knew by that name, and the catalog with the one that has the name now. If these may be two
+  /// inodes, the kernel hears of `list`. Call it after the catalog's change, before the answer.
+  /// `isCertain`: the kernel has to hear of it in any case.
+  package func correctKernel(isCertain: Bool = false, _ list: () -> [Invalidation]) {
+    let names = parts.withLock { $0.staleNames }
+    guard isCertain || names.isAny else { return }
+    // It counts too: a program may use the new name before the kernel has heard.
+    names.begin()
+    forget(list(), ending: names)
+  }
+
+  /// Whether a program that removes a directory by this name gets ESTALE first. The kernel then
+  /// asks what has the name, and sends the request once more. Otherwise it could take another
+  /// directory for removed, and nothing in that could be opened. Source: `retry_estale` in Linux.
+  package func mustAskAgain(_ name: ItemName, in parent: InodeNumber, by thread: Int32) -> Bool {
+    let request = StaleNames.Request(thread: thread, parent: parent, name: name)
+    return parts.withLock { $0.staleNames }.mustAskAgain(request)
+  }
+
+  /// The invalidator is asked for last: a mount that came meanwhile has to hear of it.
+  private func forget(_ list: [Invalidation], ending names: StaleNames) {
+    guard !list.isEmpty, let invalidator = parts.withLock({ $0.invalidator }) else {
+      return names.end()
+    }
+    invalidator.invalidate(list) { names.end() }
   }
 
   /// Gives the kernel a second to forget it: it may itself wait for what the caller brings.

@@ -82,10 +82,20 @@ extension ContainerFileSystem {
     return linked
   }
 
-  package func remove(_ name: [UInt8], in parent: InodeNumber, directory: Bool) throws(Errno) {
+  /// `thread` is the one that asks; 0 where that is not known.
+  package func remove(
+    _ name: [UInt8], in parent: InodeNumber, directory: Bool, by thread: Int32 = 0
+  ) throws(Errno) {
     let name = try meaning(of: name, in: parent)
+    if directory, coordinator.mustAskAgain(name, in: parent, by: thread) {
+      throw Errno.staleNFSFileHandle
+    }
     let removed = try catalog.remove(name, in: parent, directory: directory)
-    if removed.isOrphan { becameOrphan(removed.number) }
+    if removed.isOrphan {
+      becameOrphan(removed.number)
+    } else {
+      coordinator.correctKernel { [.attributes(removed.number)] }
+    }
     coordinator.tell(.removed, name, in: parent)
   }
 
@@ -93,6 +103,7 @@ extension ContainerFileSystem {
     _ name: [UInt8], in parent: InodeNumber, to newName: [UInt8], in newParent: InodeNumber,
     mode: RenameMode
   ) throws(Errno) {
+    let old = try ItemName(checking: name)
     let name = try meaning(of: name, in: parent)
     let given = try ItemName(checking: newName)
     let meant = try meaning(of: newName, in: newParent)
@@ -116,6 +127,15 @@ extension ContainerFileSystem {
     coordinator.noteMove(
       of: outcome.moved, from: (parent, name), to: (newParent, newName),
       replaced: outcome.replaced, isExchange: mode == .exchange)
+    // The kernel's names are those that the program gave; `casefold` may have found others.
+    coordinator.correctKernel(isCertain: newName != given || mode == .exchange && name != old) {
+      var list: [Invalidation] = [.doubt(parent: newParent, name: given)]
+      if mode == .exchange { list.append(.doubt(parent: parent, name: old)) }
+      for inode in [outcome.moved, outcome.replaced] {
+        if let inode { list.append(.attributes(inode.number)) }
+      }
+      return list
+    }
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
     if parent != newParent {
       coordinator.noteArrival(of: outcome.moved)

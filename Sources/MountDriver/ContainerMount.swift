@@ -221,6 +221,9 @@ extension ContainerMount: KernelInvalidating {
         guard fileSystem.isKnownToKernel(parent) else { continue }
         directories.insert(parent)
         notifications.append(.entry(parent: parent.rawValue, name: name.bytes))
+      case .doubt(let parent, let name):
+        guard fileSystem.isKnownToKernel(parent) else { continue }
+        notifications.append(.doubt(parent: parent.rawValue, name: name.bytes))
       case .attributes(let number): notifications.append(.attributes(number.rawValue))
       case .content(let number): notifications.append(.contents(number.rawValue))
       }

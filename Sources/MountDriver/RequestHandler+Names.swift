@@ -116,7 +116,8 @@ extension RequestHandler {
       return finishEcho(.remove(place, isDirectory: directory), reply: reply)
     }
     do throws(Errno) {
-      try fileSystem.remove(name, in: InodeNumber(parent), directory: directory)
+      try fileSystem.remove(
+        name, in: InodeNumber(parent), directory: directory, by: reply.caller.process)
     } catch {
       return reply.fail(error)
     }

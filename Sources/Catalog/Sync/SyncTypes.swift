@@ -4,6 +4,8 @@ package import SystemPackage
 /// What the kernel has cached and is no longer so.
 package enum Invalidation: Hashable, Sendable {
   case entry(parent: InodeNumber, name: ItemName)
+  /// The name may be right: the kernel asks before it uses it again, and keeps it if so.
+  case doubt(parent: InodeNumber, name: ItemName)
   case attributes(InodeNumber)
   case content(InodeNumber)
 }

@@ -211,18 +211,23 @@ struct StorageDeletion {
   private func remove(_ target: Target) throws(Errno) -> Bool {
     let gone: Catalog.Inode
     do throws(Errno) {
-      gone = try catalog.remove(
-        target.name, in: target.parent, directory: target.inode.kind == .directory)
+      gone = try coordinator.changeNames { () throws(Errno) in
+        let gone = try catalog.remove(
+          target.name, in: target.parent, directory: target.inode.kind == .directory)
+        return (
+          gone,
+          [
+            .entry(parent: target.parent, name: target.name), .attributes(target.parent),
+            .attributes(gone.number),
+          ]
+        )
+      }
     } catch .directoryNotEmpty {
       return false
     } catch .noSuchFileOrDirectory {
       return true
     }
     if gone.isOrphan { coordinator.reclaim(gone.number) }
-    coordinator.invalidate([
-      .entry(parent: target.parent, name: target.name), .attributes(target.parent),
-      .attributes(gone.number),
-    ])
     coordinator.tell(.removed, target.name, in: target.parent)
     return true
   }

@@ -392,20 +392,22 @@ extension ContainerSync {
     coordinator.beginMoving()
     defer { coordinator.endMoving() }
     do throws(ApplyFailure) {
-      let result = try coordinator.catalog.apply(
-        operations, given: plan.givens, keepingBaseOf: plan.keepsBase,
-        keepingParentOf: plan.keepsParent,
-        guarding: plan.packages.isEmpty
-          ? nil : GuardedTrees(roots: plan.packages, mark: mark, writers: coordinator.writers),
-        isOpen: { coordinator.isOpen($0) },
-        isOpenForWriting: { coordinator.isOpenForWriting($0) })
+      let result = try coordinator.changeNames { () throws(ApplyFailure) in
+        let result = try coordinator.catalog.apply(
+          operations, given: plan.givens, keepingBaseOf: plan.keepsBase,
+          keepingParentOf: plan.keepsParent,
+          guarding: plan.packages.isEmpty
+            ? nil : GuardedTrees(roots: plan.packages, mark: mark, writers: coordinator.writers),
+          isOpen: { coordinator.isOpen($0) },
+          isOpenForWriting: { coordinator.isOpenForWriting($0) })
+        return (result, result.invalidations)
+      }
       FaultPoint.reach("sync.applied")
       hasMoved = true
       for item in replacements.keys { stagings[item] = nil }
       for case .upsert(let record, let content, _) in operations where content != .keep {
         if let link = record.links.first { turns.received(link, at: monotonicNanoseconds()) }
       }
-      coordinator.invalidate(result.invalidations)
       coordinator.tell(result.changes, by: { writers[$0] })
       discard(result.obsolete)
       fetchArrivals(operations, result.changes)

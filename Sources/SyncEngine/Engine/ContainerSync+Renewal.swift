@@ -115,10 +115,12 @@ extension ContainerSync {
     else { return }
     defer { claims.table.release(claim) }
     do throws(ApplyFailure) {
-      let result = try catalog.apply(
-        [operation], isOpen: { coordinator.isOpen($0) },
-        isOpenForWriting: { coordinator.isOpenForWriting($0) })
-      coordinator.invalidate(result.invalidations)
+      let result = try coordinator.changeNames { () throws(ApplyFailure) in
+        let result = try catalog.apply(
+          [operation], isOpen: { coordinator.isOpen($0) },
+          isOpenForWriting: { coordinator.isOpenForWriting($0) })
+        return (result, result.invalidations)
+      }
       coordinator.tell(result.changes, by: { writers[$0] })
       discard(result.obsolete)
     } catch .changed, .busy {
