@@ -37,6 +37,25 @@ static inline void ubiquity_fuse_translate(void *request) {
   if (header->opcode == UBIQUITY_FUSE_STATX) header->opcode = FUSE_BMAP;
 }
 
+/// FUSE_NOTIFY_INVAL_ENTRY with FUSE_EXPIRE_ONLY: the kernel asks before it uses the name again. A
+/// kernel before Linux 6.2 knows no flags and forgets the name. The function of libfuse for it has
+/// other arguments in other versions.
+static inline void ubiquity_fuse_doubt(
+    int fd, uint64_t parent, const void *name, uint32_t length) {
+  struct {
+    uint64_t parent;
+    uint32_t length;
+    uint32_t flags;
+  } entry = {parent, length, 1};
+  struct fuse_out_header header = {
+      (uint32_t)(sizeof header + sizeof entry) + length + 1, FUSE_NOTIFY_INVAL_ENTRY, 0};
+  struct iovec vector[4] = {
+      {&header, sizeof header}, {&entry, sizeof entry}, {(void *)name, length}, {(void *)"", 1}};
+  ssize_t written = writev(fd, vector, 4);
+  // The kernel does not know the name, or the mount is gone.
+  (void)written;
+}
+
 static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, void *data) {
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
   ssize_t count = read(fd, buffer, length);

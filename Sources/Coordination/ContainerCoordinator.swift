@@ -105,10 +105,10 @@ package final class ContainerCoordinator: Sendable {
 
   package func setInvalidator(_ invalidator: (any KernelInvalidating)?) {
     parts.withLock {
+      // The kernel of a mount that is gone hears of nothing any more.
+      if $0.invalidator != nil { $0.staleNames = StaleNames() }
       $0.invalidator = invalidator
       $0.kernelWaits = KernelWaits()
-      // A kernel whose mount is gone hears of nothing any more.
-      if invalidator == nil { $0.staleNames = StaleNames() }
     }
   }
 
@@ -154,8 +154,8 @@ package final class ContainerCoordinator: Sendable {
   }
 
   /// Changes names in the catalog as other devices did, and makes the kernel forget what `change`
-  /// gives with its result. Until the kernel has done so, `correctKernel` corrects what programs do
-  /// by names that the kernel had before. `change` does only the change; it may throw.
+  /// gives with its result. Until the kernel has done so, all names count as stale. `change` does
+  /// only the change; it may throw.
   package func changeNames<Result, Failure>(
     _ change: () throws(Failure) -> (result: Result, invalidations: [Invalidation])
   ) throws(Failure) -> Result {
@@ -166,36 +166,40 @@ package final class ContainerCoordinator: Sendable {
       names.end()
       throw error
     }
-    forget(changed.invalidations, ending: names)
+    forget(changed.invalidations) { names.end() }
     return changed.result
   }
 
-  /// A program renamed or removed something by its name. The kernel does so with the inode that it
-  /// knew by that name, and the catalog with the one that has the name now. If these may be two
-  /// inodes, the kernel hears of `list`. Call it after the catalog's change, before the answer.
-  /// `isCertain`: the kernel has to hear of it in any case.
-  package func correctKernel(isCertain: Bool = false, _ list: () -> [Invalidation]) {
-    let names = parts.withLock { $0.staleNames }
-    guard isCertain || names.isAny else { return }
-    // It counts too: a program may use the new name before the kernel has heard.
-    names.begin()
-    forget(list(), ending: names)
+  /// Whether the kernel may know another inode by this name than the catalog. After a change that a
+  /// program made by the name, ask before the answer.
+  package func isStale(_ name: KernelName) -> Bool {
+    parts.withLock { $0.staleNames }.isStale(name)
   }
 
-  /// Whether a program that removes a directory by this name gets ESTALE first. The kernel then
+  /// A program gave something these names, or changed these inodes, by a name that is stale. The
+  /// kernel did so with the inode that it knew by that name: it has to ask for them again.
+  package func correctKernel(names: [KernelName], inodes: [InodeNumber]) {
+    let stale = parts.withLock { $0.staleNames }
+    stale.begin(doubting: names)
+    forget(
+      names.map { .doubt(parent: $0.parent, name: $0.name) } + inodes.map { .attributes($0) }
+    ) { stale.end(doubting: names) }
+  }
+
+  /// Whether a program that takes this name from a directory gets ESTALE first. The kernel then
   /// asks what has the name, and sends the request once more. Otherwise it could take another
-  /// directory for removed, and nothing in that could be opened. Source: `retry_estale` in Linux.
-  package func mustAskAgain(_ name: ItemName, in parent: InodeNumber, by thread: Int32) -> Bool {
-    let request = StaleNames.Request(thread: thread, parent: parent, name: name)
-    return parts.withLock { $0.staleNames }.mustAskAgain(request)
+  /// directory for removed, and nothing in that could be opened. Call it under the catalog's lock.
+  /// Source: `retry_estale` in Linux; `vfs_rmdir` and `vfs_rename` set `S_DEAD`.
+  package func mustAskAgain(_ name: KernelName, by thread: Int32) -> Bool {
+    parts.withLock { $0.staleNames }.mustAskAgain(name, by: thread)
   }
 
   /// The invalidator is asked for last: a mount that came meanwhile has to hear of it.
-  private func forget(_ list: [Invalidation], ending names: StaleNames) {
+  private func forget(_ list: [Invalidation], _ heard: @escaping @Sendable () -> Void) {
     guard !list.isEmpty, let invalidator = parts.withLock({ $0.invalidator }) else {
-      return names.end()
+      return heard()
     }
-    invalidator.invalidate(list) { names.end() }
+    invalidator.invalidate(list, heard: heard)
   }
 
   /// Gives the kernel a second to forget it: it may itself wait for what the caller brings.

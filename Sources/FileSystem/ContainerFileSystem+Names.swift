@@ -1,5 +1,6 @@
 package import Catalog
 internal import ContentStore
+internal import Coordination
 internal import Model
 internal import Platform
 package import SystemPackage
@@ -86,39 +87,57 @@ extension ContainerFileSystem {
   package func remove(
     _ name: [UInt8], in parent: InodeNumber, directory: Bool, by thread: Int32 = 0
   ) throws(Errno) {
+    let given = KernelName(parent, try ItemName(checking: name))
     let name = try meaning(of: name, in: parent)
-    if directory, coordinator.mustAskAgain(name, in: parent, by: thread) {
-      throw Errno.staleNFSFileHandle
+    let removed = try catalog.remove(name, in: parent, directory: directory) { () throws(Errno) in
+      try checkKnown(given, by: thread)
     }
-    let removed = try catalog.remove(name, in: parent, directory: directory)
+    let exact = KernelName(parent, name)
+    if exact != given { coordinator.correctKernel(names: [exact], inodes: []) }
     if removed.isOrphan {
       becameOrphan(removed.number)
-    } else {
-      coordinator.correctKernel { [.attributes(removed.number)] }
+    } else if coordinator.isStale(given) {
+      coordinator.correctKernel(names: [], inodes: [removed.number])
     }
     coordinator.tell(.removed, name, in: parent)
   }
 
+  private func checkKnown(_ name: KernelName, by thread: Int32) throws(Errno) {
+    if coordinator.mustAskAgain(name, by: thread) { throw Errno.staleNFSFileHandle }
+  }
+
+  /// `thread` as of `remove`.
   package func rename(
     _ name: [UInt8], in parent: InodeNumber, to newName: [UInt8], in newParent: InodeNumber,
-    mode: RenameMode
+    mode: RenameMode, by thread: Int32 = 0
   ) throws(Errno) {
     let old = try ItemName(checking: name)
     let name = try meaning(of: name, in: parent)
     let given = try ItemName(checking: newName)
+    // The kernel's names are those that the program gave; `casefold` may have found others.
+    let (from, to) = (KernelName(parent, old), KernelName(newParent, given))
     let meant = try meaning(of: newName, in: newParent)
     // What is like the new name may be the old one: then case or form are to change.
     let newName = newParent == parent && meant == name ? given : meant
     let heir =
       mode == .replace
       ? try prepareReplacement(name, in: parent, of: newName, in: newParent) : nil
+    // The kernel may have both the name that was given and the one that was found.
+    let found =
+      !foldsCase
+      ? []
+      : [KernelName(parent, name), KernelName(newParent, newName)].filter {
+        $0 != from && $0 != to
+      }
+    let isExchange = mode == .exchange
     FaultPoint.reach("rename.before")
     coordinator.beginMoving()
     defer { coordinator.endMoving() }
     let outcome: RenameOutcome
     do throws(Errno) {
       outcome = try catalog.rename(
-        name, in: parent, to: newName, in: newParent, mode: mode, heir: heir?.new)
+        name, in: parent, to: newName, in: newParent, mode: mode, heir: heir?.new
+      ) { () throws(Errno) in try checkKnown(to, by: thread) }
     } catch {
       if let heir { try? store.remove(heir.new) }
       throw error
@@ -126,23 +145,19 @@ extension ContainerFileSystem {
     if let heir { settle(heir, outcome) }
     coordinator.noteMove(
       of: outcome.moved, from: (parent, name), to: (newParent, newName),
-      replaced: outcome.replaced, isExchange: mode == .exchange)
-    // The kernel's names are those that the program gave; `casefold` may have found others.
-    coordinator.correctKernel(isCertain: newName != given || mode == .exchange && name != old) {
-      var list: [Invalidation] = [.doubt(parent: newParent, name: given)]
-      if mode == .exchange { list.append(.doubt(parent: parent, name: old)) }
-      for inode in [outcome.moved, outcome.replaced] {
-        if let inode { list.append(.attributes(inode.number)) }
-      }
-      return list
+      replaced: outcome.replaced, isExchange: isExchange)
+    if !found.isEmpty || coordinator.isStale(from) || isExchange && coordinator.isStale(to) {
+      coordinator.correctKernel(
+        names: found + (isExchange ? [to, from] : [to]),
+        inodes: [outcome.moved, outcome.replaced].compactMap { $0?.number })
     }
     if let replaced = outcome.replaced, replaced.isOrphan { becameOrphan(replaced.number) }
     if parent != newParent {
       coordinator.noteArrival(of: outcome.moved)
-      if mode == .exchange, let other = outcome.replaced { coordinator.noteArrival(of: other) }
+      if isExchange, let other = outcome.replaced { coordinator.noteArrival(of: other) }
     }
     coordinator.tellMove(from: name, in: parent, to: newName, in: newParent)
-    if mode == .exchange {
+    if isExchange {
       coordinator.tellMove(from: newName, in: newParent, to: name, in: parent)
     }
   }

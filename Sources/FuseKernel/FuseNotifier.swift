@@ -10,8 +10,7 @@ package final class FuseNotifier: @unchecked Sendable {
   package enum Notification: Sendable {
     /// A name of a directory now means something else, or nothing.
     case entry(parent: UInt64, name: [UInt8])
-    /// A name may mean something else: the kernel asks before it uses it again. A kernel that
-    /// cannot do so (before Linux 6.2) forgets it.
+    /// A name may mean something else: the kernel asks before it uses it again.
     case doubt(parent: UInt64, name: [UInt8])
     /// A name is gone; a directory that is someone's current one is detached rather than kept.
     case deleted(parent: UInt64, child: UInt64, name: [UInt8])
@@ -63,12 +62,10 @@ package final class FuseNotifier: @unchecked Sendable {
           session, parent, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
       }
     case .doubt(let parent, let name):
-      let result = name.withUnsafeBytes { bytes in
-        fuse_lowlevel_notify_expire_entry(
-          session, parent, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count,
-          FUSE_LL_EXPIRE_ONLY)
+      name.withUnsafeBytes { bytes in
+        ubiquity_fuse_doubt(
+          fuse_session_fd(session), parent, bytes.baseAddress, UInt32(bytes.count))
       }
-      if result == -ENOSYS { send(.entry(parent: parent, name: name)) }
     case .deleted(let parent, let child, let name):
       name.withUnsafeBytes { bytes in
         _ = fuse_lowlevel_notify_delete(

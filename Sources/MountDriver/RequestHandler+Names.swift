@@ -143,7 +143,8 @@ extension RequestHandler {
     }
     do throws(Errno) {
       try fileSystem.rename(
-        name, in: InodeNumber(parent), to: newName, in: InodeNumber(newParent), mode: mode)
+        name, in: InodeNumber(parent), to: newName, in: InodeNumber(newParent), mode: mode,
+        by: reply.caller.process)
     } catch {
       return reply.fail(error)
     }

@@ -23,6 +23,29 @@ import Testing
     #expect(throws: Errno.fileNameTooLong) { try container.system.lookup(long, in: .root) }
   }
 
+  @Test("a directory that is removed or renamed while names are stale is refused once")
+  func staleDirectories() throws {
+    let system = container.system
+    for name in ["d", "e"] { _ = try container.make(.directory, name) }
+    let (d, e, f) = (container.name("d"), container.name("e"), container.name("f"))
+    let (changes, stale) = (container.coordinator, Errno.staleNFSFileHandle)
+    try changes.changeNames { () throws(Errno) in
+      #expect(throws: stale) {
+        try system.rename(d, in: .root, to: e, in: .root, mode: .replace, by: 7)
+      }
+      try system.rename(d, in: .root, to: e, in: .root, mode: .replace, by: 7)
+      #expect(throws: Errno.noSuchFileOrDirectory) {
+        try system.remove(d, in: .root, directory: true, by: 7)
+      }
+      #expect(throws: stale) { try system.remove(e, in: .root, directory: true, by: 7) }
+      try system.rename(e, in: .root, to: f, in: .root, mode: .noReplace, by: 7)
+      #expect(throws: stale) { try system.remove(f, in: .root, directory: true, by: 7) }
+      try system.remove(f, in: .root, directory: true, by: 7)
+      return ((), [])
+    }
+    #expect(try container.names() == ["Documents"])
+  }
+
   @Test func listingGoesOnWhereItStoppedWhateverIsRemovedMeanwhile() throws {
     for index in 0..<10 { _ = try container.make(.file, "f\(index)") }
     let first = try container.system.list(.root, from: 0, limit: 4)

@@ -18,7 +18,10 @@ final class Mounted: Sendable {
   let coordinator: ContainerCoordinator
 
   /// A mount over the device has declined the ring by its options, or else finds it switched off.
-  init(options: [String] = [], over transport: Transport, isDeclined: Bool = true) throws {
+  init(
+    options: [String] = [], foldsCase: Bool = false, over transport: Transport,
+    isDeclined: Bool = true
+  ) throws {
     var template = Array("/tmp/mount-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
@@ -30,7 +33,8 @@ final class Mounted: Sendable {
     coordinator = ContainerCoordinator(
       container: try ContainerID("iCloud.com.example.test"), catalog: catalog, content: content)
     mount = ContainerMount(
-      fileSystem: ContainerFileSystem(coordinator: coordinator, clock: SystemClock()),
+      fileSystem: ContainerFileSystem(
+        coordinator: coordinator, clock: SystemClock(), foldsCase: foldsCase),
       mountpoint: path,
       options: try MountOptions(
         parsing: options + [transport == .device && isDeclined ? "io_uring=off" : "io_uring=auto"])

@@ -26,7 +26,7 @@ struct StaleNameTests {
   ]
 
   @Test(
-    "a name that a program renames before the kernel heard of its new file shows that file",
+    "the new name of what a program renames before the kernel heard of it shows the right file",
     arguments: cases, Transport.available)
   func renamedBeforeHeard(_ test: Case, transport: Transport) async throws {
     let mounted = try Mounted(over: transport)
@@ -51,9 +51,11 @@ struct StaleNameTests {
   }
 
   @Test(
-    "a directory stays usable if a program removes another one that has its name now",
-    arguments: Transport.available)
-  func removedBeforeHeard(transport: Transport) async throws {
+    "a directory stays usable if a program removes or replaces another one that has its name now",
+    arguments: [("rmdir f", "f 2\n"), ("mkdir e; mv -T e f", "f\nf 2\n")], Transport.available)
+  func removedBeforeHeard(
+    _ test: (script: String, names: String), transport: Transport
+  ) async throws {
     let mounted = try Mounted(over: transport)
     // A program in the directory keeps the kernel from forgetting it.
     let made = try await mounted.run(
@@ -61,13 +63,39 @@ struct StaleNameTests {
     let holder = try #require(Int32(made.output.dropLast()))
     defer { kill(holder, SIGKILL) }
     let program = try await mounted.whileUnheard(moving: "f") {
-      try await mounted.run("rmdir f")
+      try await mounted.run(test.script)
     }
     #expect(program.status == 0, "\(program.output)")
     let shown = try await mounted.run("echo more > 'f 2/other'; cat 'f 2/in' 'f 2/other'; ls -d f*")
-    #expect(shown.output == "ours\nmore\nf 2\n")
+    #expect(shown.output == "ours\nmore\n" + test.names)
     kill(holder, SIGKILL)
     while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(5)) }
+  }
+
+  @Test(
+    "a file that takes a name in other letters is found until another device renames it",
+    arguments: Transport.available)
+  func replacedInOtherLetters(transport: Transport) async throws {
+    let mounted = try Mounted(foldsCase: true, over: transport)
+    let made = try await mounted.run(
+      """
+      echo old > k; echo new > f; cat k f; python3 -I -c "import os; os.rename('f', 'K')"
+      """)
+    #expect(made.output == "old\nnew\n")
+    #expect(mounted.mount.waitForInvalidations())
+    let both = try await mounted.run("cat K k")
+    #expect(both.output == "new\nnew\n")
+    let coordinator = mounted.coordinator
+    let names = try ["k", "l"].map { try ItemName($0) }
+    try coordinator.changeNames { () throws(Errno) in
+      _ = try coordinator.catalog.rename(
+        names[0], in: .root, to: names[1], in: .root, mode: .noReplace)
+      return ((), names.map { .entry(parent: .root, name: $0) })
+    }
+    #expect(mounted.mount.waitForInvalidations())
+    let shown = try await mounted.run("cat L; cat K || ls")
+    #expect(shown.output == "new\ncat: K: No such file or directory\nDocuments\nl\n")
+    try mounted.mount.unmount()
   }
 }
 

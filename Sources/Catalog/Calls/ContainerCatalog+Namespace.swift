@@ -60,10 +60,14 @@ extension ContainerCatalog {
 
   /// Takes a name away, of a directory with `directory`; gives the inode after, an orphan when that
   /// was its last name. The caller reclaims an orphan once nothing has it open.
-  package func remove(_ name: ItemName, in parent: InodeNumber, directory: Bool) throws(Errno)
-    -> Inode
-  {
-    try change { try $0.remove(name, in: parent, directory: directory) }
+  ///
+  /// `admit` is called under the catalog's lock when a directory can be removed, and may refuse. It
+  /// may take leaf locks.
+  package func remove(
+    _ name: ItemName, in parent: InodeNumber, directory: Bool,
+    admit: () throws(Errno) -> Void = {}
+  ) throws(Errno) -> Inode {
+    try change { try $0.remove(name, in: parent, directory: directory, admit: admit) }
   }
 
   /// EXDEV for what cannot go into or out of `.nosync` by a rename: evicted content into it, and out
@@ -71,12 +75,15 @@ extension ContainerCatalog {
   ///
   /// With `heir` a file that replaces another takes over its item, if the content file of the moved one
   /// is there under this key too: see `Engine.inherit`. Otherwise it is as without.
+  ///
+  /// `admit` is as that of `remove`, for a directory that may take another one's place.
   package func rename(
     _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
-    mode: RenameMode, heir: ContentKey? = nil
+    mode: RenameMode, heir: ContentKey? = nil, admit: () throws(Errno) -> Void = {}
   ) throws(Errno) -> RenameOutcome {
     try change {
-      try $0.rename(name, in: parent, to: newName, in: newParent, mode: mode, heir: heir)
+      try $0.rename(
+        name, in: parent, to: newName, in: newParent, mode: mode, heir: heir, admit: admit)
     }
   }
 

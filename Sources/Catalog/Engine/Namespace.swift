@@ -294,15 +294,18 @@ extension Engine {
 
   // MARK: Removing
 
-  func remove(_ name: ItemName, in parent: InodeNumber, directory wantsDirectory: Bool) throws
-    -> Inode
-  {
+  /// `admit` may refuse to remove a directory. It is asked when nothing else is in the way.
+  func remove(
+    _ name: ItemName, in parent: InodeNumber, directory wantsDirectory: Bool,
+    admit: () throws(Errno) -> Void = {}
+  ) throws -> Inode {
     let above = try directory(parent)
     guard let number = try child(name, in: parent) else { throw Errno.noSuchFileOrDirectory }
     let inode = try inode(number)
     if wantsDirectory {
       guard inode.kind == .directory else { throw Errno.notDirectory }
       guard try isEmpty(number) else { throw Errno.directoryNotEmpty }
+      try admit()
     } else {
       guard inode.kind != .directory else { throw Errno.isDirectory }
     }

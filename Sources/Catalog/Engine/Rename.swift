@@ -5,9 +5,12 @@ internal import SystemPackage
 /// Renames, and what they do to where things sync.
 extension Engine {
   /// Source: rename(2), renameat2(2).
+  ///
+  /// `admit` may refuse to move a directory to where another one may be. It is asked when nothing
+  /// else is in the way.
   func rename(
     _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
-    mode: RenameMode, heir: ContentKey? = nil
+    mode: RenameMode, heir: ContentKey? = nil, admit: () throws(Errno) -> Void = {}
   ) throws -> RenameOutcome {
     let from = try directory(parent)
     let to = try directory(newParent)
@@ -29,6 +32,7 @@ extension Engine {
     // Two names of one file, or one name: nothing is done, and that is success.
     if target?.number == source.number { return RenameOutcome(moved: source, replaced: nil) }
     try checkMove(source, excluded: to.isExcluded || newName.isExcludedFromSync)
+    if mode == .replace, source.kind == .directory { try admit() }
     if mode == .exchange, let target {
       try checkMove(target, excluded: from.isExcluded || name.isExcludedFromSync)
       return try exchange(

@@ -4,7 +4,7 @@ package import SystemPackage
 /// What the kernel has cached and is no longer so.
 package enum Invalidation: Hashable, Sendable {
   case entry(parent: InodeNumber, name: ItemName)
-  /// The name may be right: the kernel asks before it uses it again, and keeps it if so.
+  /// It may still be so: the kernel asks before it uses the name again.
   case doubt(parent: InodeNumber, name: ItemName)
   case attributes(InodeNumber)
   case content(InodeNumber)

@@ -34,16 +34,12 @@ extension ContainerSync {
       defer { claims.table.release(claim) }
       // A package is made as a whole or not at all. What cannot be made as it is, the planner settles, and
       // what this device announced before a crash and does not have any more.
-      let made = try local { () throws(Errno) in
-        try coordinator.changeNames { () throws(Errno) in
-          let arrived = try catalog.bringArrivals(
-            &cursor, limit: settings.manyItems.arrivalPart
-          ) {
-            packages.isPackage($0) || !LostItems<CatalogTrees>.isThere($0, for: device)
-          }
-          return (arrived.made, arrived.invalidations)
+      let (made, invalidations) = try local { () throws(Errno) in
+        try catalog.bringArrivals(&cursor, limit: settings.manyItems.arrivalPart) {
+          packages.isPackage($0) || !LostItems<CatalogTrees>.isThere($0, for: device)
         }
       }
+      coordinator.invalidate(invalidations)
       coordinator.tell(made.flatMap(\.changes), by: { writers[$0] })
       fetch(made)
       await Task.yield()
