@@ -82,7 +82,8 @@ extension EndToEnd {
           """
           cd "$B/tree"
           sha256sum --quiet -c SHA256SUMS
-          same "$(attribute downloadingStatus src/main.c)" current
+          is_here() { [ "$(attribute downloadingStatus src/main.c)" = current ]; }
+          until_true 60 is_here
           [ "$(stat -c %b src/main.c)" -gt 0 ]
           diff -r --no-dereference "$A/tree" "$B/tree"
           """)
