@@ -12,6 +12,7 @@ SOAK ?= 10
 MODEL_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 KILL_MINUTES ?= 10
+CLAIM_MINUTES ?= 10
 KILLS ?= 1000
 CEPH_MINUTES ?= 10
 RESTORES ?= 100
@@ -34,7 +35,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-claims soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -102,7 +103,10 @@ soak-kills: build ## ten minutes of two devices whose daemons are killed all the
 soak-hangs: build ## a thousand kills under load: commands that hang, and when a new mount answers (KILLS=)
 	@Tests/soak/hangs --binary $(binary) --kills $(KILLS)
 
-soak-ceph: build ## the same on a Ceph whose gateway is killed all the time (CEPH_MINUTES=, CEPH=--faults)
+soak-claims: build ## ten minutes of programs that take claims on the same files (CLAIM_MINUTES=)
+	@Tests/soak/claims --binary $(binary) --minutes $(CLAIM_MINUTES)
+
+soak-ceph: build ## `soak-kills` on a Ceph whose gateway is killed all the time (CEPH_MINUTES=, CEPH=--faults)
 	@.ci/setup services
 	@Tests/soak/ceph --binary $(binary) --minutes $(CEPH_MINUTES) $(CEPH)
 
