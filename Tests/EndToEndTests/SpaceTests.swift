@@ -104,7 +104,7 @@ extension EndToEnd {
             cp "$A/1" "$B/own.nosync"
             exec 3< "$B/open"; cat <&3 > /dev/null
             for n in 1 2 3 4 5 6 7 8; do cmp "$A/$n" "$B/$n"; done
-            # What was read stays until the disk has it, and is not current before.
+            # A file that was read is current once the disk has its bytes.
             until_true 60 here "$B/open"; until_true 60 at_most b 6291456
             here "$B/pinned"; here "$B/kept/file"; here "$B/open"
             far "$B/1"

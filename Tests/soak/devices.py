@@ -19,6 +19,8 @@ class Refused(Exception):
 
 
 class Device:
+    mount_options = []
+
     def __init__(self, account, name):
         self.name = name
         self.account = account
@@ -40,7 +42,7 @@ class Device:
         account.joined(self)
 
     def mount(self):
-        self.run("mount", "--quiet", CONTAINER, self.mountpoint)
+        self.run("mount", "--quiet", *self.mount_options, CONTAINER, self.mountpoint)
         self.pid = self.status()["daemon"]["pid"]
 
     def run(self, *words, timeout=3600):
