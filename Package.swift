@@ -124,7 +124,8 @@ let package = Package(
       ],
       swiftSettings: settings),
 
-    .target(name: "ControlProtocol", dependencies: ["Model"], swiftSettings: settings),
+    .target(
+      name: "ControlProtocol", dependencies: ["Model", "Platform"], swiftSettings: settings),
     .target(
       name: "MetadataQueries", dependencies: ["ControlProtocol", "Model"], swiftSettings: settings),
     .target(

@@ -12,6 +12,9 @@ internal import SystemPackage
 ///
 /// A directory without `tmp` and `format` is no store: it is where a disk should be mounted, and
 /// nothing is written there.
+///
+/// A symbolic link below the directory is never followed. Where one is in the way of an object, the
+/// call fails with `.invalid`.
 package final class DirectoryStore: ObjectStore {
   package let path: String
   let pool = BlockingPool(width: 8)
@@ -26,14 +29,12 @@ package final class DirectoryStore: ObjectStore {
     }
     self.path = path
     do throws(Errno) {
-      if let status = try Self.status(path), status.st_mode & S_IFMT != S_IFDIR {
-        throw .notDirectory
-      }
-      if !isPresent {
+      if try !Self.isStore(path) {
         guard createIfMissing else { throw .noSuchFileOrDirectory }
         try Files.makeDirectories(path)
-        do { try Files.makeDirectory(temporaryDirectory) } catch .fileExists {}
-        try Files.synchronizeDirectory(path)
+        let directory = try directory()
+        do { try directory.makeDirectory(Self.temporaries) } catch .fileExists {}
+        try directory.synchronizeNames(around: Self.temporaries)
         try Files.synchronizeDirectory(Self.parent(of: path))
       }
     } catch {
@@ -44,12 +45,19 @@ package final class DirectoryStore: ObjectStore {
 
   package var description: String { "file://\(path)" }
 
-  var temporaryDirectory: String { path + "/" + StoreKey.reserved }
+  /// Objects are written there before they have their names.
+  static let temporaries = StoreKey.reserved
 
-  /// Whether a store is there; false when its disk is not mounted.
-  var isPresent: Bool { Files.exists(temporaryDirectory) || Files.exists(path + "/format") }
+  /// The store's directory for one call: each call finds the disk that is mounted there then.
+  func directory() throws(Errno) -> StoreDirectory { try StoreDirectory(path: path) }
 
-  func file(_ key: String) -> String { key.isEmpty ? path : path + "/" + key }
+  private static func isStore(_ path: String) throws(Errno) -> Bool {
+    do throws(Errno) {
+      return try StoreDirectory(path: path).isStore
+    } catch .noSuchFileOrDirectory {
+      return false
+    }
+  }
 
   package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
     try StoreKey.check(key)
@@ -84,8 +92,10 @@ package final class DirectoryStore: ObjectStore {
   {
     try StoreKey.checkPrefix(prefix)
     return try await call { store throws(StoreError) in
-      try store.keys(prefix: prefix, after: after, limit: limit).map { key in
-        let status = try? Files.status(store.file(key))
+      let keys = try store.keys(prefix: prefix, after: after, limit: limit)
+      guard let directory = try? store.directory() else { throw store.failure(.noSuchFileOrDirectory) }
+      return keys.map { key in
+        let status = (try? directory.status(key)) ?? nil
         return ListedObject(key: key, size: status.map { UInt64(clamping: $0.st_size) })
       }
     }
@@ -125,14 +135,6 @@ package final class DirectoryStore: ObjectStore {
     return try await pool.run { () throws(StoreError) in try body(self) }
   }
 
-  static func status(_ path: String) throws(Errno) -> stat? {
-    do {
-      return try Files.status(path)
-    } catch .noSuchFileOrDirectory {
-      return nil
-    }
-  }
-
   static func parent(of path: String) -> String {
     guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return "/" }
     return String(path[..<slash])
@@ -150,6 +152,10 @@ package final class DirectoryStore: ObjectStore {
       .notPermitted("\(path) is on a read-only file system; mount it for writing")
     case .permissionDenied, .notPermitted:
       .notPermitted("\(path) may not be used: \(code); change its owner or mode")
+    case .tooManySymbolicLinkLevels:
+      .invalid(
+        "a symbolic link is where \(path) should have a directory or an object; links are not "
+          + "followed there: use a bind mount instead")
     case .notDirectory, .isDirectory:
       .invalid("something else is where \(path) should have a directory or an object")
     default:
@@ -160,15 +166,15 @@ package final class DirectoryStore: ObjectStore {
   /// Removes temporary files that no process can be writing any more. All else there is another
   /// program's, and stays.
   private func removeLeftovers() {
-    guard let names = try? Files.names(in: temporaryDirectory) else { return }
+    guard let directory = try? directory(), let entries = try? directory.entries(Self.temporaries)
+    else { return }
     let limit = time(nil) - 24 * 3600
-    for name in names where Self.isTemporaryName(name) {
-      let file = temporaryDirectory + "/" + name
-      var status = stat()
-      guard lstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+    for (name, kind) in entries where kind == .file && Self.isTemporaryName(name) {
+      let file = Self.temporaries + "/" + name
+      guard let status = (try? directory.status(file)) ?? nil, status.st_mode & S_IFMT == S_IFREG,
         status.st_mtim.tv_sec < limit
       else { continue }
-      try? Files.remove(file)
+      try? directory.remove(file)
     }
   }
 

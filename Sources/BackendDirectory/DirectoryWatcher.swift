@@ -58,7 +58,9 @@ final class DirectoryWatcher: @unchecked Sendable {
         IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF
         | IN_ONLYDIR
       for (index, path) in chain.enumerated() {
-        let watch = inotify_add_watch(descriptor, path, UInt32(events))
+        // Below the store's own directory no link is followed.
+        let more = index > 1 ? IN_DONT_FOLLOW : 0
+        let watch = inotify_add_watch(descriptor, path, UInt32(events | more))
         if watch >= 0 { now[index] = watch }
       }
       for case let old? in watches where !now.contains(old) { inotify_rm_watch(descriptor, old) }

@@ -7,6 +7,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
+#include <linux/openat2.h>
 #include <linux/rtnetlink.h>
 #include <malloc.h>
 #include <sched.h>
@@ -44,6 +45,15 @@ int64_t linux_copy_file_range(int from, int64_t *from_offset, int to, int64_t *t
 }
 
 int linux_clone_file(int from, int to) { return ioctl(to, FICLONE, from); }
+
+int linux_open_beneath(int directory, const char *path, int flags, unsigned int mode) {
+  struct open_how how = {
+      .flags = (unsigned int)(flags | O_CLOEXEC),
+      .mode = flags & O_CREAT ? mode : 0,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+  };
+  return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+}
 
 int linux_renameat2(int from, const char *from_path, int to, const char *to_path,
                                   unsigned int flags) {

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Platform
 
 /// A request's `id`, given back in its reply. JSON-RPC 2.0, section 4.
 package enum MessageID: Hashable, Codable, Sendable {
@@ -130,10 +131,9 @@ package enum Message {
 
   /// Reads what a line asks for; throws the error object to answer with.
   package static func head(_ line: [UInt8]) throws(HeadError) -> RequestHead {
-    let data = Data(line)
     let incoming: Incoming
     do {
-      incoming = try JSONDecoder().decode(Incoming.self, from: data)
+      incoming = try BoundedJSON.decode(Incoming.self, from: line)
     } catch DecodingError.dataCorrupted {
       throw HeadError(
         object: ErrorObject(
@@ -161,11 +161,10 @@ package enum Message {
   package static func parameters<Value: Decodable>(
     _: Value.Type, in line: [UInt8]
   ) throws -> Value {
-    let decoder = JSONDecoder()
-    if let value = try decoder.decode(Parameters<Value>.self, from: Data(line)).params {
+    if let value = try BoundedJSON.decode(Parameters<Value>.self, from: line).params {
       return value
     }
-    return try decoder.decode(Value.self, from: Data("{}".utf8))
+    return try BoundedJSON.decode(Value.self, from: "{}".utf8)
   }
 
   package static func request(id: MessageID, method: String, _ parameters: some Encodable)
@@ -195,7 +194,7 @@ package enum Message {
 
   /// What a line of a daemon is, without what is in it.
   package static func arrival(_ line: [UInt8]) throws -> Arrival {
-    let incoming = try JSONDecoder().decode(Incoming.self, from: Data(line))
+    let incoming = try BoundedJSON.decode(Incoming.self, from: line)
     if let id = incoming.id { return .reply(to: id) }
     if let method = incoming.method { return .notification(method) }
     throw ControlError(.failed, "the daemon's message is neither a reply nor a notification")
@@ -205,7 +204,7 @@ package enum Message {
   package static func received<Value: Decodable & Sendable>(
     _: Value.Type, in line: [UInt8]
   ) throws -> Received<Value> {
-    let reply = try JSONDecoder().decode(AnyReply<Value>.self, from: Data(line))
+    let reply = try BoundedJSON.decode(AnyReply<Value>.self, from: line)
     if let error = reply.error { return .failure(error) }
     if let result = reply.result { return .result(result) }
     if let method = reply.method { return .notification(method) }

@@ -133,7 +133,7 @@ package struct AccountStore: Sendable {
           "\(path) can be read or changed by others; make sure of what it says, then chmod 600 it")
       }
       let bytes = try file.read(count: min(Int(status.st_size), 1 << 20), at: 0)
-      return try JSONDecoder().decode(Value.self, from: Data(bytes))
+      return try BoundedJSON.decode(Value.self, from: bytes)
     } catch Errno.noSuchFileOrDirectory {
       return nil
     } catch let error as ControlError {

@@ -13,6 +13,11 @@ package struct BackendAddress: Equatable, Sendable, CustomStringConvertible {
   }
 
   package let place: Place
+  /// Where this machine keeps a secret that it generated for the directory, so that a further state
+  /// directory of the same user signs in without being given it. Only of the directory that is used
+  /// where none is named: anywhere else the secret may not lie beside the data that it protects,
+  /// which may be another machine's or another user's to read.
+  package let keyFile: String?
 
   package var description: String {
     switch place {
@@ -29,6 +34,7 @@ package struct BackendAddress: Equatable, Sendable, CustomStringConvertible {
   /// `file:///DIRECTORY`, with `%XX` for any byte, or `s3://BUCKET/PREFIX?endpoint=URL&region=R`, of which
   /// `environment` may say what is missing. Throws `usage` for what is no backend's URL.
   package init(_ url: String, environment: [String: String] = [:]) throws(ControlError) {
+    keyFile = nil
     guard let colon = url.firstRange(of: "://") else {
       throw ControlError(
         .usage, "“\(url)” is no backend's URL; give one like file:///srv/ubiquityfs")
@@ -56,10 +62,8 @@ package struct BackendAddress: Equatable, Sendable, CustomStringConvertible {
 
   /// The directory `ubiquityfs-cloud` beside the state directory.
   package init(besideState state: String) {
-    place = .directory(Configuration.absolute(state + "/../ubiquityfs-cloud"))
+    let path = Configuration.absolute(state + "/../ubiquityfs-cloud")
+    place = .directory(path)
+    keyFile = path + ".key"
   }
-
-  /// Where this machine keeps a secret that it generated for the directory, so that a further state
-  /// directory of the same user signs in without being given it. A bucket has nothing beside it.
-  package var keyFile: String? { path.map { $0 + ".key" } }
 }

@@ -31,7 +31,7 @@ package struct ContainerDirectory: Sendable {
   package func incarnation() throws(ControlError) -> IncarnationID {
     do {
       let bytes = try Files.read(description)
-      let description = try JSONDecoder().decode(Description.self, from: Data(bytes))
+      let description = try BoundedJSON.decode(Description.self, from: bytes)
       if let id = IncarnationID(hex: description.incarnation) { return id }
     } catch {}
     throw ControlError(

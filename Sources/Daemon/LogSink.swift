@@ -1,6 +1,7 @@
 internal import ControlProtocol
 internal import Glibc
 package import Logging
+internal import Model
 internal import Platform
 internal import SystemPackage
 
@@ -38,8 +39,8 @@ package final class LogSink: Sendable {
   }
 
   fileprivate func write(_ level: Logger.Level, _ label: String, _ message: String) {
-    let oneLine =
-      message.contains("\n") ? message.split(separator: "\n").joined(separator: " ") : message
+    let oneLine = VisibleText.of(
+      message.contains("\n") ? message.split(separator: "\n").joined(separator: " ") : message)
     let time = Instant.text(nanoseconds: SystemClock().nanoseconds())
     let line = Array("\(time) \(level) \(label): \(oneLine)\n".utf8)
     state.withLock { state in

@@ -70,8 +70,9 @@ struct SignIn {
       throw ControlError(Self.status(error), "the backend \(address) cannot be used: \(error)")
     }
     let isThere = try connection.wait { try await RemoteAccount.exists(store: stack.store) }
+    let keyFile = address.keyFile.map { KeyFile(path: $0) }
     var secret = given
-    if secret == nil { secret = try keptSecret(address) }
+    if secret == nil { secret = try keyFile?.secret() }
     if secret == nil {
       guard !isThere else {
         throw ControlError(
@@ -79,7 +80,8 @@ struct SignIn {
           "the backend \(address) holds an account already: pass --secret-file with what "
             + "`ubiquityfs account secret` prints on a device that is signed in")
       }
-      secret = try keep(AccountSecret.generate(), address)
+      let new = AccountSecret.generate()
+      secret = try keyFile?.keep(new) ?? new
     }
     guard let secret else { throw ControlError(.failed, "there is no secret") }
     let account = try connection.wait {
@@ -92,51 +94,6 @@ struct SignIn {
     switch error {
     case .notPermitted: .notPermitted
     default: .failed
-    }
-  }
-
-  // MARK: The secret beside a directory
-
-  private func keptSecret(_ address: BackendAddress) throws(ControlError) -> AccountSecret? {
-    guard let keyFile = address.keyFile else { return nil }
-    do {
-      let file = try OpenFile.open(keyFile, flags: O_RDONLY | O_NOFOLLOW)
-      let status = try file.status()
-      guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
-        throw ControlError(
-          .notPermitted,
-          "\(keyFile) can be read or changed by others, or is another user's: pass the "
-            + "secret with --secret-file")
-      }
-      let bytes = try file.read(count: min(Int(status.st_size), 4096), at: 0)
-      return try AccountSecret(
-        String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
-    } catch Errno.noSuchFileOrDirectory {
-      return nil
-    } catch let error as ControlError {
-      throw error
-    } catch {
-      throw ControlError(.failed, "\(keyFile) cannot be used: \(error)")
-    }
-  }
-
-  /// Keeps a new secret before the account is made with it: an account whose secret nobody knows
-  /// would be of no use. Of two that sign in at once, one's secret is kept, and both use it.
-  private func keep(_ secret: AccountSecret, _ address: BackendAddress) throws(ControlError)
-    -> AccountSecret
-  {
-    guard let keyFile = address.keyFile else { return secret }
-    let temporary = "\(keyFile).\(getpid())"
-    do throws(Errno) {
-      defer { try? Files.remove(temporary) }
-      try Files.replace(temporary, with: Array("\(secret.text)\n".utf8))
-      _ = try retrying { link(temporary, keyFile) }
-      return secret
-    } catch .fileExists {
-      return try keptSecret(address) ?? secret
-    } catch {
-      throw ControlError(
-        .failed, "the new account's secret cannot be kept in \(keyFile): \(error)")
     }
   }
 

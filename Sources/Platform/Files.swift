@@ -128,17 +128,46 @@ package enum Files {
   package static func replace(_ path: String, with bytes: [UInt8], mode: UInt32 = 0o600)
     throws(Errno)
   {
-    let temporary = "\(path).\(getpid()).tmp"
-    do {
-      let file = try OpenFile.open(temporary, flags: O_WRONLY | O_CREAT | O_TRUNC, mode: mode)
-      try file.write(bytes, at: 0)
-      try file.synchronize()
+    let temporary = try writeTemporary(beside: path, bytes, mode: mode)
+    do throws(Errno) {
       try rename(temporary, path)
     } catch {
       unlink(temporary)
       throw error
     }
+    try synchronizeDirectory(directory(of: path))
+  }
+
+  /// Makes a file, whole and durably. EEXIST where there is something.
+  package static func create(_ path: String, with bytes: [UInt8], mode: UInt32 = 0o600)
+    throws(Errno)
+  {
+    let temporary = try writeTemporary(beside: path, bytes, mode: mode)
+    defer { unlink(temporary) }
+    try link(temporary, as: path)
+    try synchronizeDirectory(directory(of: path))
+  }
+
+  /// Its name is random, and nothing that is there already is opened: the directory may be one in
+  /// which other users make files.
+  private static func writeTemporary(beside path: String, _ bytes: [UInt8], mode: UInt32)
+    throws(Errno) -> String
+  {
+    let temporary = "\(path).\(String(UInt64.random(in: 0...UInt64.max), radix: 16)).tmp"
+    let file = try OpenFile.open(
+      temporary, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: mode)
+    do throws(Errno) {
+      try file.write(bytes, at: 0)
+      try file.synchronize()
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    return temporary
+  }
+
+  private static func directory(of path: String) -> String {
     let parent = path.split(separator: "/").dropLast().joined(separator: "/")
-    try synchronizeDirectory((path.hasPrefix("/") ? "/" : "") + (parent.isEmpty ? "." : parent))
+    return (path.hasPrefix("/") ? "/" : "") + (parent.isEmpty ? "." : parent)
   }
 }

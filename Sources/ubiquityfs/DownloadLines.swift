@@ -32,7 +32,7 @@ struct DownloadLines {
 
   /// A line that a crash cut short is left out.
   private func show(_ line: [UInt8]) throws {
-    guard let report = try? JSONDecoder().decode(DownloadReport.self, from: Data(line)) else {
+    guard let report = try? BoundedJSON.decode(DownloadReport.self, from: line) else {
       return
     }
     if options.json { return Terminal.write(line + [0x0A]) }

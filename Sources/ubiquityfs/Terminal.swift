@@ -1,6 +1,7 @@
 internal import ControlProtocol
 internal import FoundationEssentials
 internal import Glibc
+internal import Model
 
 enum Terminal {
   /// One JSON document on one line, with its members in a fixed order.
@@ -12,11 +13,17 @@ enum Terminal {
     return String(decoding: try encoder.encode(value), as: UTF8.self)
   }
 
-  /// A line on stdout.
-  static func line(_ text: String) { write(Array(text.utf8) + [0x0A]) }
+  /// A line on stdout, without control characters where that is a terminal. Programs get the
+  /// bytes as they are.
+  static func line(_ text: String) {
+    write(Array((isatty(1) == 1 ? VisibleText.of(text) : text).utf8) + [0x0A])
+  }
 
-  /// Text on stderr; that it cannot be shown changes nothing.
-  static func error(_ text: String) {
+  /// Text on stderr, likewise; that it cannot be shown changes nothing.
+  static func error(_ text: String) { control(isatty(2) == 1 ? VisibleText.of(text) : text) }
+
+  /// Text on stderr that may move the cursor. Nothing of it is from elsewhere.
+  fileprivate static func control(_ text: String) {
     let bytes = Array(text.utf8)
     _ = bytes.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
   }
@@ -101,12 +108,12 @@ final class ProgressBar {
       progress.unit == "bytes"
       ? "\(Terminal.size(progress.done)) of \(Terminal.size(progress.total))"
       : "\(progress.done) of \(progress.total)"
-    Terminal.error("\r\u{1B}[K\(label) [\(bar)] \(Int(share * 100))% \(numbers)")
+    Terminal.control("\r\u{1B}[K\(label) [\(bar)] \(Int(share * 100))% \(numbers)")
     isDrawn = true
   }
 
   func finish() {
-    if isDrawn { Terminal.error("\r\u{1B}[K") }
+    if isDrawn { Terminal.control("\r\u{1B}[K") }
     isDrawn = false
   }
 }

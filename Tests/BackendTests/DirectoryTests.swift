@@ -125,6 +125,65 @@ import Testing
         == ["format", "names/n", "names/zz/inner"])
   }
 
+  @Test(
+    "nothing is read, written, listed or removed through a symbolic link below the store's directory")
+  func symbolicLinks() async throws {
+    let store = try DirectoryStore(path: path, createIfMissing: true)
+    #expect(try await store.putIfAbsent("format", [1]))
+    let foreign = place.path + "/foreign"
+    try Files.makeDirectory(foreign)
+    try write("theirs", to: foreign + "/1")
+    #expect(symlink("../../foreign", path + "/names") == 0)
+    await expectInvalid { _ = try await store.get("names/1") }
+    await expectInvalid { _ = try await store.putIfAbsent("names/1", [1]) }
+    await expectInvalid { _ = try await store.putIfAbsent("names/2", [1]) }
+    await expectInvalid { _ = try await store.putIfAbsent("names/deep/2", [1]) }
+    await expectInvalid { try await store.replace("names/1", [1]) }
+    await expectInvalid { try await store.delete("names/1") }
+    for prefix in ["", "na", "names/"] {
+      await expectInvalid { _ = try await store.list(prefix: prefix, after: nil, limit: 10) }
+    }
+    await expectInvalid {
+      _ = try await store.storedNames(prefix: "names/", after: nil, limit: 10)
+    }
+    #expect(try await store.storedNames(prefix: "", after: nil, limit: 10) == ["format", "names", "tmp/"])
+    #expect(try Files.names(in: foreign) == ["1"])
+    #expect(try Files.read(foreign + "/1") == Array("theirs".utf8))
+    #expect(try Files.names(in: path + "/tmp").isEmpty)
+  }
+
+  @Test("an object that is a symbolic link is not read, and is replaced and removed itself")
+  func linkedObjects() async throws {
+    let store = try DirectoryStore(path: path, createIfMissing: true)
+    try write("theirs", to: place.path + "/1")
+    #expect(try await store.putIfAbsent("log/0", [1]))
+    for name in ["/log/1", "/log/2"] { #expect(symlink(place.path + "/1", path + name) == 0) }
+    await expectInvalid { _ = try await store.get("log/1") }
+    #expect(try await !store.putIfAbsent("log/1", [1]))
+    try await store.replace("log/1", [7])
+    #expect(try await store.get("log/1") == [7])
+    try await store.delete("log/2")
+    #expect(try Files.names(in: path + "/log") == ["0", "1"])
+    #expect(try Files.read(place.path + "/1") == Array("theirs".utf8))
+  }
+
+  @Test("a start removes nothing through a tmp that is a symbolic link, and nothing is written there")
+  func linkedTmp() async throws {
+    let store = try DirectoryStore(path: path, createIfMissing: true)
+    #expect(try await store.putIfAbsent("format", [1]))
+    let foreign = place.path + "/foreign"
+    try Files.makeDirectory(foreign)
+    try write("theirs", to: foreign + "/77-deadbeef")
+    let times = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 1, tv_nsec: 0)]
+    #expect(utimensat(AT_FDCWD, foreign + "/77-deadbeef", times, 0) == 0)
+    try Files.removeDirectory(path + "/tmp")
+    #expect(symlink(foreign, path + "/tmp") == 0)
+    let again = try DirectoryStore(path: path, createIfMissing: false)
+    await expectInvalid { _ = try await again.putIfAbsent("log/1", [1]) }
+    #expect(try Files.names(in: foreign) == ["77-deadbeef"])
+    #expect(try await again.get("format") == [1])
+  }
+
   @Test func somethingInTheWayIsSaid() async throws {
     try Files.makeDirectories(place.path + "/deep")
     try Files.replace(path, with: [1])
@@ -173,6 +232,16 @@ import Testing
       try await call()
       Issue.record("it was done")
     } catch StoreError.notPermitted {
+    } catch {
+      Issue.record(error)
+    }
+  }
+
+  private func expectInvalid(_ call: () async throws -> Void) async {
+    do {
+      try await call()
+      Issue.record("it was done")
+    } catch StoreError.invalid {
     } catch {
       Issue.record(error)
     }

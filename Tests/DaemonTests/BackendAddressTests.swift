@@ -8,7 +8,14 @@ import Testing
     #expect(try BackendAddress("FILE:///srv/a/../b/").path == "/srv/b")
     #expect(try BackendAddress("file:///with%20space/%C3%A4").path == "/with space/ä")
     #expect(BackendAddress(besideState: "/home/me/state").path == "/home/me/ubiquityfs-cloud")
-    #expect(try BackendAddress("file:///srv/cloud").keyFile == "/srv/cloud.key")
+  }
+
+  @Test("only the directory that is used where none is named has a secret beside it")
+  func keyFiles() throws {
+    #expect(
+      BackendAddress(besideState: "/home/me/state").keyFile == "/home/me/ubiquityfs-cloud.key")
+    #expect(try BackendAddress("file:///srv/cloud").keyFile == nil)
+    #expect(try BackendAddress("file:///home/me/ubiquityfs-cloud").keyFile == nil)
   }
 
   @Test(arguments: [

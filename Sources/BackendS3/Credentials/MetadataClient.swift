@@ -118,7 +118,7 @@ struct MetadataClient: Sendable {
   }
 
   static func parse(_ bytes: [UInt8], source: String) throws(StoreError) -> FoundKeys {
-    guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(bytes)) else {
+    guard let answer = try? BoundedJSON.decode(Answer.self, from: bytes) else {
       throw .unavailable("\(source) gave something that is no access keys")
     }
     return FoundKeys(

@@ -37,6 +37,9 @@ int64_t linux_copy_file_range(int from, int64_t *from_offset, int to, int64_t *t
 /// `ioctl_ficlone(2)`.
 int linux_clone_file(int from, int to);
 
+/// `openat2(2)` with O_CLOEXEC: follows no symbolic link and finds nothing outside of `directory`.
+int linux_open_beneath(int directory, const char *path, int flags, unsigned int mode);
+
 int linux_renameat2(int from, const char *from_path, int to, const char *to_path,
     unsigned int flags);
 

@@ -10,8 +10,8 @@ extension StateDirectory {
   /// A file that cannot be read says nothing: limits are no reason not to start.
   var networkChoices: NetworkWeather.StoredChoices {
     guard let bytes = try? Files.read(networkFile),
-      let choices = try? JSONDecoder().decode(
-        NetworkWeather.StoredChoices.self, from: Data(bytes))
+      let choices = try? BoundedJSON.decode(
+        NetworkWeather.StoredChoices.self, from: bytes)
     else { return NetworkWeather.StoredChoices() }
     return choices
   }

@@ -72,7 +72,7 @@ struct SetAsideContainers {
 
   private func readNote(_ name: String) -> Note? {
     (try? Files.read("\(place)/\(name)/\(Self.note)")).flatMap {
-      try? JSONDecoder().decode(Note.self, from: Data($0))
+      try? BoundedJSON.decode(Note.self, from: $0)
     }
   }
 

@@ -38,7 +38,7 @@ package final class QuotaKeeper: Sendable {
     self.path = path
     var stored = Stored(account: account)
     if let bytes = try? Files.read(path),
-      let found = try? JSONDecoder().decode(Stored.self, from: Data(bytes)),
+      let found = try? BoundedJSON.decode(Stored.self, from: bytes),
       found.account == account
     {
       stored = found

@@ -1,6 +1,7 @@
 internal import ControlProtocol
 internal import Foundation
 internal import Glibc
+internal import Platform
 internal import SystemPackage
 
 /// What a container says of an item, as the item's `user.ubiquity.status` attribute has it.
@@ -26,7 +27,7 @@ struct ItemState: Sendable, Decodable {
   /// links and FIFOs, which the kernel gives no attributes of users, the daemon is asked.
   static func of(_ url: URL) throws(CocoaError) -> ItemState? {
     switch try attribute(status, of: url) {
-    case .value(let value): return try? JSONDecoder().decode(ItemState.self, from: Data(value))
+    case .value(let value): return try? BoundedJSON.decode(ItemState.self, from: value)
     case .none: return nil
     case .noAttributes: break
     }

@@ -1,0 +1,50 @@
+internal import ControlProtocol
+internal import Glibc
+internal import Platform
+internal import RemoteStore
+internal import SystemPackage
+
+/// The file that keeps an account's secret for further state directories of the same user; see
+/// `BackendAddress.keyFile`.
+struct KeyFile {
+  let path: String
+
+  /// Nil where there is none. Fails for a file that another user may have read or written.
+  func secret() throws(ControlError) -> AccountSecret? {
+    do {
+      let file = try OpenFile.open(path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+      let status = try file.status()
+      guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
+        status.st_mode & 0o077 == 0
+      else {
+        throw ControlError(
+          .notPermitted,
+          "\(path) can be read or changed by others, or is another user's: pass the secret with "
+            + "--secret-file")
+      }
+      let bytes = try file.read(count: min(Int(status.st_size), 4096), at: 0)
+      return try AccountSecret(
+        String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+    } catch Errno.noSuchFileOrDirectory {
+      return nil
+    } catch let error as ControlError {
+      throw error
+    } catch {
+      throw ControlError(.failed, "\(path) cannot be used: \(error)")
+    }
+  }
+
+  /// Keeps a new secret before the account is made with it: an account whose secret nobody knows
+  /// would be of no use. Of two that sign in at once, one's secret is kept, and both use it.
+  func keep(_ secret: AccountSecret) throws(ControlError) -> AccountSecret {
+    do throws(Errno) {
+      try Files.create(path, with: Array("\(secret.text)\n".utf8))
+      return secret
+    } catch .fileExists {
+      return try self.secret() ?? secret
+    } catch {
+      throw ControlError(
+        .failed, "the new account's secret cannot be kept in \(path): \(error)")
+    }
+  }
+}
