@@ -211,10 +211,11 @@ extension ContainerCoordinator {
     result.isPackage = true
     var below: [Catalog.Inode] = []
     try forEachBelow(inode.number) { if !$0.isExcluded { below.append($0) } }
-    var bytes: UInt64 = 0
-    var present: UInt64 = 0
-    var sent: UInt64 = 0
-    var local: UInt64 = 0
+    // Wide: the files may have any size, and a sparse file of an exbibyte costs nothing.
+    var bytes: UInt128 = 0
+    var present: UInt128 = 0
+    var sent: UInt128 = 0
+    var local: UInt128 = 0
     for child in below {
       let status = try itemStatus(child, isPinned: result.isPinned)
       if !status.isUploaded { result.isUploaded = false }
@@ -229,17 +230,18 @@ extension ContainerCoordinator {
       result.downloadingError = result.downloadingError ?? status.downloadingError
       result.uploadingError = result.uploadingError ?? status.uploadingError
       // So that an empty file counts for something.
-      bytes += child.size + 1
-      present += (child.size + 1) * UInt64(min(100, max(0, status.percentDownloaded))) / 100
-      local &+= status.localBytes ?? 0
-      sent += (child.size + 1) * UInt64(min(100, max(0, status.percentUploaded))) / 100
+      let size = UInt128(child.size) + 1
+      bytes += size
+      present += size * UInt128(min(100, max(0, status.percentDownloaded))) / 100
+      local += UInt128(status.localBytes ?? 0)
+      sent += size * UInt128(min(100, max(0, status.percentUploaded))) / 100
     }
     if result.downloadingStatus != .notDownloaded {
       result.percentDownloaded = 100
     } else {
       result.percentDownloaded = Int(min(99, present * 100 / max(1, bytes)))
     }
-    result.localBytes = local
+    result.localBytes = UInt64(clamping: local)
     result.percentUploaded =
       result.isUploaded ? 100 : bytes == 0 ? 0 : Int(min(99, sent * 100 / bytes))
     return result
@@ -248,7 +250,7 @@ extension ContainerCoordinator {
   private func percentDownloaded(_ inode: Catalog.Inode) -> Int {
     guard inode.kind == .file, inode.content == .remote else { return 100 }
     guard inode.size > 0 else { return 0 }
-    return Int((localBytes(inode) ?? 0) * 100 / inode.size)
+    return Int(UInt128(localBytes(inode) ?? 0) * 100 / UInt128(inode.size))
   }
 
   /// Nil for what is no file.

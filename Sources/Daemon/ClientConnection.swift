@@ -18,6 +18,8 @@ package final class ClientConnection: Sendable {
     var actions: [@Sendable () -> Void] = []
   }
   private let endings = Lock(Endings())
+  /// Since when the thread waits for the next request; nil while it answers one.
+  private let waiting = Lock<UInt64?>(monotonicNanoseconds())
 
   package init(_ socket: OpenFile) throws(Errno) {
     self.socket = socket
@@ -30,6 +32,15 @@ package final class ClientConnection: Sendable {
 
   /// Who is at the other end, as the kernel has it from the moment of the connection.
   package var peer: UnixSocket.Peer? { try? UnixSocket.peer(of: socket) }
+
+  /// Since when the client has asked for nothing, of `monotonicNanoseconds`. Nil while it is answered, and of
+  /// one that holds something or is told of something until its connection ends.
+  var idleSince: UInt64? {
+    guard let since = waiting.withLock({ $0 }), source.withLock({ $0 == nil }),
+      endings.withLock({ $0.actions.isEmpty && !$0.isOver })
+    else { return nil }
+    return since
+  }
 
   // MARK: The end
 
@@ -55,8 +66,13 @@ package final class ClientConnection: Sendable {
 
   /// Nil at the end of the stream. Sends meanwhile what others put into the outbox.
   func nextLine() throws -> [UInt8]? {
+    let now = monotonicNanoseconds()
+    waiting.withLock { $0 = now }
     while true {
-      if let line = try buffer.withLock({ try $0.next() }) { return line }
+      if let line = try buffer.withLock({ try $0.next() }) {
+        waiting.withLock { $0 = nil }
+        return line
+      }
       guard waitForInput() else { continue }
       let piece = try UnixSocket.receive(socket, upTo: 1 << 16)
       guard !piece.isEmpty else { return nil }

@@ -18,6 +18,8 @@ package final class ControlServer: Sendable {
   private let logger: Logger
   private let state = Lock(State())
   private static let maximumConnections = 128
+  /// A client that connects asks at once; one that has not for so long can connect again.
+  private static let shortestIdleness: UInt64 = 1_000_000_000
 
   package init(methods: MethodTable, logger: Logger) {
     self.methods = methods
@@ -76,6 +78,7 @@ package final class ControlServer: Sendable {
     }
     let (isRunning, hasRoom) = state.withLock { state in
       let isRunning = state.listener != nil
+      if state.connections.count >= Self.maximumConnections { Self.endIdlest(&state) }
       let hasRoom = state.connections.count < Self.maximumConnections
       if isRunning && hasRoom { state.connections[socket.descriptor] = connection }
       return (isRunning, hasRoom)
@@ -89,8 +92,25 @@ package final class ControlServer: Sendable {
     _ = startThread {
       self.answer(connection)
       connection.ended()
-      self.state.withLock { _ = $0.connections.removeValue(forKey: socket.descriptor) }
+      self.state.withLock { state in
+        guard state.connections[socket.descriptor] === connection else { return }
+        state.connections[socket.descriptor] = nil
+      }
     }
+  }
+
+  /// Ends the connection that has asked for nothing for the longest time: clients that connect and say
+  /// nothing keep nobody out.
+  private static func endIdlest(_ state: inout State) {
+    let now = monotonicNanoseconds()
+    let idle = state.connections.compactMap { descriptor, connection in
+      connection.idleSince.map { (since: $0, descriptor: descriptor, connection: connection) }
+    }
+    guard let longest = idle.min(by: { $0.since < $1.since }),
+      now > longest.since &+ shortestIdleness
+    else { return }
+    state.connections[longest.descriptor] = nil
+    longest.connection.shutdown()
   }
 
   private func answer(_ connection: ClientConnection) {

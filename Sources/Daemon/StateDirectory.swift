@@ -71,7 +71,15 @@ package struct StateDirectory: Sendable {
   /// Throws `busy` if another has it.
   package func lock() throws(ControlError) -> OpenFile {
     do {
-      let file = try OpenFile.open(path + "/daemon.lock", flags: O_RDWR | O_CREAT, mode: 0o600)
+      // Never through a link: what it leads to would be cut and written.
+      let file = try OpenFile.open(
+        path + "/daemon.lock", flags: O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
+      let status = try file.status()
+      guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1 else {
+        throw ControlError(
+          .notPermitted,
+          "\(path)/daemon.lock is not a file of this user's own; make sure who made it, and remove it")
+      }
       var isLocked = flock(file.descriptor, LOCK_EX | LOCK_NB) == 0
       if !isLocked, errno == EWOULDBLOCK {
         // A daemon that was killed keeps it until the kernel has let go of that daemon.

@@ -23,6 +23,12 @@ package enum RecordLimits {
   package static let deviceName = 255
   /// Parts of one snapshot.
   package static let snapshotParts = 65_536
+  /// Bytes of one part as stored. With the limit above, all parts make less than 2^45 bytes.
+  package static let snapshotPartLength: UInt64 = 1 << 28
+  /// The last segment that a log can have: far from where numbers overflow.
+  package static let sequence: UInt64 = 1 << 62
+  /// Bytes of a container, and of what a log segment says of a snapshot.
+  package static let bytes: UInt64 = 1 << 62
 }
 
 /// Why bytes are no record. The text says what is wrong with them, for a message to a person.

@@ -76,6 +76,33 @@ private func answer(_ socket: OpenFile) throws -> String {
     _ = try client.call(Methods.SetOffline.self, OfflineRequest(offline: true))
   }
 
+  @Test("clients that connect and ask for nothing keep nobody out")
+  func idleClients() throws {
+    let running = try Running()
+    var silent: [OpenFile] = []
+    for _ in 0..<128 { silent.append(try running.connect()) }
+    let deadline = monotonicNanoseconds() + 20_000_000_000
+    var answer = ""
+    while monotonicNanoseconds() < deadline, !answer.contains("result") {
+      answer = try ask(
+        try running.connect(),
+        #"{"jsonrpc":"2.0","id":1,"method":"setOffline","params":{"offline":true}}"#)
+    }
+    #expect(answer.contains("result"))
+    withExtendedLifetime(silent) {}
+  }
+
+  @Test("arrays and objects that are nested without end are no message")
+  func nesting() throws {
+    let running = try Running()
+    let socket = try running.connect()
+    for opening in ["[", #"{"a":"#, #"{"jsonrpc":"2.0","id":1,"method":"hello","params":["#] {
+      let text = String(repeating: opening, count: 100_000)
+      #expect(try ask(socket, text).contains("-32700"))
+    }
+    #expect(try ask(socket, #"{"jsonrpc":"2.0","id":1,"method":"none"}"#).contains("-32601"))
+  }
+
   @Test func longPathsHaveSocketsToo() throws {
     let running = try Running(deep: true)
     let client = try ControlClient.connect(state: running.directory(deep: true), launcher: nil)
