@@ -52,7 +52,7 @@ enum MasterKey {
   /// Guessing a passphrase must be dear. 160 random bits cannot be guessed at any price, so that a
   /// generated secret need not cost its owner anything either.
   private static func costExponent(_ secret: AccountSecret) -> UInt32 {
-    secret.isGenerated ? 10 : 14
+    secret.isGenerated ? 10 : 17
   }
 
   private static let blockSize: UInt32 = 8
