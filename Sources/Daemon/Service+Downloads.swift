@@ -52,7 +52,8 @@ extension DaemonService {
     /// Bytes of it that are here.
     var present: UInt64 {
       guard let status = try? session.coordinator.status(of: inode.number) else { return 0 }
-      return inode.size * UInt64(min(100, max(0, status.percentDownloaded))) / 100
+      let percent = UInt128(min(100, max(0, status.percentDownloaded)))
+      return UInt64(UInt128(inode.size) * percent / 100)
     }
 
     func run() async throws {

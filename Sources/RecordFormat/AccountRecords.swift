@@ -69,7 +69,8 @@ extension DeviceRecord {
       usage: try wire.usage.map { usage throws(RecordError) in
         ContainerUsage(
           incarnation: try Wire.identifier(usage.incarnation, "a container's incarnation"),
-          sequence: usage.sequence, bytes: usage.bytes)
+          sequence: try Wire.number(usage.sequence, "the segment of a container's usage"),
+          bytes: try Wire.number(usage.bytes, "a container's usage"))
       })
   }
 }

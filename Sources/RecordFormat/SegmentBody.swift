@@ -80,7 +80,8 @@ package struct SegmentBody: Equatable, Sendable {
     }
     if wire.hasSnapshot {
       changes.snapshot = SnapshotMark(
-        sequence: wire.snapshot.sequence, bytes: wire.snapshot.bytes)
+        sequence: try Wire.number(wire.snapshot.sequence, "a snapshot's segment"),
+        bytes: try Wire.number(wire.snapshot.bytes, "a snapshot's length"))
     }
     var lastPack: PackID?
     for pack in wire.packs {

@@ -57,8 +57,9 @@ extension SnapshotPart {
         throw RecordError("a pack is in an unknown state")
       }
       let record = PackRecord(
-        pack: try Wire.identifier(wire.pack, "a pack"), bytes: wire.bytes, state: state,
-        condemnedAt: wire.condemnedAt)
+        pack: try Wire.identifier(wire.pack, "a pack"),
+        bytes: try Wire.number(wire.bytes, "a pack's length"), state: state,
+        condemnedAt: try Wire.number(wire.condemnedAt, "the segment that condemned a pack"))
       if let last = packs.last, !(last.pack < record.pack) {
         throw RecordError("packs are not sorted or not distinct")
       }
@@ -86,7 +87,8 @@ extension SnapshotIndex {
 
   package init(decoding bytes: [UInt8]) throws(RecordError) {
     let wire = try Wire.decode(WireSnapshotIndex.self, bytes)
-    guard wire.sequence > 0, wire.logHash.count == 32 else {
+    let sequence = try Wire.number(wire.sequence, "the snapshot's segment")
+    guard sequence > 0, wire.logHash.count == 32 else {
       throw RecordError("the snapshot does not say of which log it is")
     }
     let count = wire.partLengths.count
@@ -95,17 +97,21 @@ extension SnapshotIndex {
     }
     let hashes = [UInt8](wire.partHashes)
     self.init(
-      position: LogPosition(sequence: wire.sequence, hash: [UInt8](wire.logHash)),
+      position: LogPosition(sequence: sequence, hash: [UInt8](wire.logHash)),
       origin: LogOrigin(
         device: try Wire.identifier(wire.device, "the snapshot's device"),
         time: Timestamp(nanoseconds: wire.time)),
       writer: try Wire.identifier(wire.writer, "the snapshot's writer"),
-      parts: (0..<count).map { index in
-        Part(hash: Array(hashes[index * 32..<index * 32 + 32]), length: wire.partLengths[index])
-      }, items: wire.items,
+      parts: try (0..<count).map { index throws(RecordError) in
+        Part(
+          hash: Array(hashes[index * 32..<index * 32 + 32]),
+          length: try Wire.number(
+            wire.partLengths[index], "a snapshot part's length",
+            limit: RecordLimits.snapshotPartLength))
+      }, items: try Wire.number(wire.items, "the snapshot's items"),
       recovery: wire.hasRecovery
-        ? try LogRecovery(wire: wire.recovery, upTo: wire.sequence) : nil,
-      known: try LogPosition.list(wire.knownSequences, wire.knownHashes, before: wire.sequence))
+        ? try LogRecovery(wire: wire.recovery, upTo: sequence) : nil,
+      known: try LogPosition.list(wire.knownSequences, wire.knownHashes, before: sequence))
   }
 }
 
@@ -129,7 +135,7 @@ extension LogRecovery {
   package func encoded() -> [UInt8] { Wire.encode(wire) }
 
   package init(decoding bytes: [UInt8]) throws(RecordError) {
-    try self.init(wire: try Wire.decode(WireRecovery.self, bytes), upTo: .max)
+    try self.init(wire: try Wire.decode(WireRecovery.self, bytes), upTo: RecordLimits.number)
   }
 
   fileprivate var wire: WireRecovery {
@@ -143,11 +149,10 @@ extension LogRecovery {
   }
 
   fileprivate init(wire: WireRecovery, upTo limit: UInt64) throws(RecordError) {
-    guard wire.number > 0, wire.sequence > 0, wire.sequence <= limit else {
-      throw RecordError("a recovery does not fit its log")
-    }
-    let known = try LogPosition.list(
-      wire.knownSequences, wire.knownHashes, before: wire.sequence)
+    let number = try Wire.number(wire.number, "a recovery's number")
+    let sequence = try Wire.number(wire.sequence, "a recovery's segment", limit: limit)
+    guard number > 0, sequence > 0 else { throw RecordError("a recovery does not fit its log") }
+    let known = try LogPosition.list(wire.knownSequences, wire.knownHashes, before: sequence)
     guard wire.disputedPackages.count <= Self.mostDisputed else {
       throw RecordError("a recovery names \(wire.disputedPackages.count) packages")
     }
@@ -160,7 +165,7 @@ extension LogRecovery {
       disputed.append(id)
     }
     self.init(
-      number: wire.number, sequence: wire.sequence, known: known, disputed: disputed)
+      number: number, sequence: sequence, known: known, disputed: disputed)
   }
 }
 
@@ -182,8 +187,12 @@ extension DeviceCursor {
       throw RecordError("a cursor's hash does not have 32 bytes")
     }
     self.init(
-      device: try Wire.identifier(wire.device, "the cursor's device"), sequence: wire.sequence,
-      time: Timestamp(nanoseconds: wire.time), keepRemovedDays: wire.keepRemovedDays,
-      hash: wire.hash.isEmpty ? nil : [UInt8](wire.hash), recovery: wire.recovery)
+      device: try Wire.identifier(wire.device, "the cursor's device"),
+      sequence: try Wire.number(wire.sequence, "a cursor's segment"),
+      time: Timestamp(nanoseconds: wire.time),
+      // Whoever keeps longer than anybody lives keeps as long as the limit.
+      keepRemovedDays: min(wire.keepRemovedDays, RecordLimits.days),
+      hash: wire.hash.isEmpty ? nil : [UInt8](wire.hash),
+      recovery: try Wire.number(wire.recovery, "a cursor's recovery"))
   }
 }

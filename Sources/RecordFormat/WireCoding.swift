@@ -40,6 +40,15 @@ enum Wire {
     }
   }
 
+  /// An integer of a message that later code computes with. `Tests/check-decoding` fails on one that
+  /// is read in another way.
+  static func number(
+    _ value: UInt64, _ what: String, limit: UInt64 = RecordLimits.number
+  ) throws(RecordError) -> UInt64 {
+    guard value <= limit else { throw RecordError("\(what) is \(value), more than \(limit)") }
+    return value
+  }
+
   /// Cuts identities that stand one after another.
   static func chunkIDs(_ data: Data, count: Int, _ what: String) throws(RecordError) -> [ChunkID] {
     guard data.count == count * 32 else {
