@@ -66,11 +66,11 @@ extension DeviceRecord {
     self.init(
       id: try Wire.identifier(wire.id, "a device"), name: wire.name,
       lastSeen: Timestamp(nanoseconds: wire.lastSeen),
-      usage: try wire.usage.map { usage throws(RecordError) in
+      usage: try wire.usage.map { wire throws(RecordError) in
         ContainerUsage(
-          incarnation: try Wire.identifier(usage.incarnation, "a container's incarnation"),
-          sequence: try Wire.number(usage.sequence, "the segment of a container's usage"),
-          bytes: try Wire.number(usage.bytes, "a container's usage"))
+          incarnation: try Wire.identifier(wire.incarnation, "a container's incarnation"),
+          sequence: try Wire.number(wire.sequence, "the segment of a container's usage"),
+          bytes: try Wire.number(wire.bytes, "a container's usage"))
       })
   }
 }
