@@ -119,8 +119,8 @@ let package = Package(
     .target(
       name: "SyncEngine",
       dependencies: [
-        "Model", "Platform", "Catalog", "ContentStore", "Coordination", "RemoteStore", "Backend",
-        crypto, logging, system,
+        "Model", "Platform", "Catalog", "ContentStore", "Coordination", "RecordFormat", "RemoteStore",
+        "Backend", crypto, logging, system,
       ],
       swiftSettings: settings),
 

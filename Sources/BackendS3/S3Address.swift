@@ -180,6 +180,14 @@ package struct S3Endpoint: Equatable, Sendable {
 
   package var authority: String { port.map { "\(host):\($0)" } ?? host }
   package var scheme: String { isSecure ? "https" : "http" }
+  /// Whether others can read and change what goes there on its way: a network is between, and the
+  /// connection is not encrypted.
+  package var isExposed: Bool {
+    let isLocal =
+      host == "localhost" || host.hasSuffix(".localhost") || host == "[::1]"
+      || host.hasPrefix("127.") && host.allSatisfy { $0 == "." || $0.isNumber }
+    return !isSecure && !isLocal
+  }
   /// Without the path.
   package var origin: String { "\(scheme)://\(authority)" }
 }

@@ -70,6 +70,10 @@ package final class S3Store: ObjectStore {
   }
 
   private static let mostEmptyPages = 100
+  /// Pages one after the other without a name that was asked for: a list need not have an end.
+  private static let mostForeignPages = 1000
+  /// Source: Amazon S3 API Reference, ListObjectsV2, max-keys.
+  private static let longestPage = 1000
 
   package func list(prefix: String, after: String?, limit: Int) async throws(StoreError)
     -> [String]
@@ -96,8 +100,9 @@ package final class S3Store: ObjectStore {
     // Pages with nothing in them, as of names that were removed, go on where the store says.
     var token: String?
     var emptyPages = 0
+    var foreignPages = 0
     while result.count < limit {
-      let wanted = min(1000, limit - result.count)
+      let wanted = min(Self.longestPage, limit - result.count)
       var request = listRequest(prefix: prefix, limit: wanted)
       if let token {
         request.query.append(("continuation-token", token))
@@ -106,6 +111,10 @@ package final class S3Store: ObjectStore {
       }
       let xml = try await page(request)
       let keys = xml.all("ListBucketResult/Contents/Key")
+      guard keys.count <= Self.longestPage else {
+        throw .invalid("\(connection.place) lists more than was asked for; check the endpoint")
+      }
+      let known = result.count
       let sizes = xml.all("ListBucketResult/Contents/Size")
       for (index, key) in keys.enumerated() {
         guard key.hasPrefix(place + prefix) else {
@@ -123,6 +132,12 @@ package final class S3Store: ObjectStore {
         start = name
       }
       guard xml.first("ListBucketResult/IsTruncated") == "true" else { break }
+      foreignPages = result.count > known ? 0 : foreignPages + 1
+      guard foreignPages <= Self.mostForeignPages else {
+        throw .invalid(
+          "\(connection.place) lists \(foreignPages) pages of objects that are not ubiquityfs's "
+            + "under \(place)\(prefix); give ubiquityfs a prefix of its own")
+      }
       token = keys.isEmpty ? xml.first("ListBucketResult/NextContinuationToken") : nil
       guard keys.isEmpty else { continue }
       emptyPages += 1

@@ -51,6 +51,10 @@ package struct SignInAnswer: Codable, Sendable {
   package var isNewAccount: Bool
   /// It was signed in there before; nothing was done.
   package var wasSignedIn: Bool
+  /// What the user should know of the backend; a sentence without its full stop.
+  package var warning: String?
+  /// The file beside the backend's directory that has the secret, where there is one.
+  package var secretFile: String?
 
   package init(
     backend: String, device: String, deviceIdentifier: String, isNewAccount: Bool,

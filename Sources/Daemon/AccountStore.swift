@@ -24,10 +24,10 @@ package struct StoredAccount: Codable, Equatable, Sendable {
     self.environment = environment
   }
 
-  /// Names the account's containers while it is signed out; tells accounts apart that have been at
-  /// the same address one after the other.
-  package var identifier: String {
-    // FNV-1a: it has to be stable and to differ by chance alone, nobody attacks it.
+  /// By which earlier releases named the account's containers while it was signed out. It is no
+  /// proof: a store can choose bytes of `format` that make another account's identifier.
+  package var formerIdentifier: String {
+    // FNV-1a.
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for byte in format.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
     let digits = String(hash, radix: 16)

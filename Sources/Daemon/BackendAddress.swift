@@ -26,6 +26,15 @@ package struct BackendAddress: Equatable, Sendable, CustomStringConvertible {
     }
   }
 
+  /// What a user should know of the way there; nil: nothing.
+  package var warning: String? {
+    guard case .bucket(let address) = place, address.base.isExposed else { return nil }
+    return
+      "the connection to \(address.base.authority) is not encrypted: others on the way see when and "
+      + "how much you store, and can delete or hold back what you store. Your files and their names stay "
+      + "sealed. Use an endpoint with https://"
+  }
+
   /// Of a directory.
   package var path: String? {
     if case .directory(let path) = place { path } else { nil }

@@ -31,6 +31,7 @@ package enum DaemonProcess {
     raiseDescriptorLimit()
 
     let sink = LogSink(path: state.log, isDetached: isDetached)
+    sink.logCrashes()
     let level =
       configuration.logLevel.flatMap { Logger.Level(rawValue: $0) }
       ?? (isQuiet ? .warning : .info)

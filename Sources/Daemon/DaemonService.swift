@@ -170,7 +170,7 @@ package final class DaemonService: Sendable {
           deviceIdentifier: device?.identifier ?? "", isNewAccount: false, wasSignedIn: true)
       }
       let done = try signIn.run(request, connection)
-      try unpark(done.stored)
+      try unpark(done.stored, done.account)
       try begin(done.stored, done.device, done.account, done.stack)
       // Before anything is sent from here.
       if let session = account {
@@ -179,9 +179,14 @@ package final class DaemonService: Sendable {
         }
       }
       logger.info("signed in to \(done.stored.backend) as \(done.device.name)")
-      return SignInAnswer(
+      var answer = SignInAnswer(
         backend: done.stored.backend, device: done.device.name,
         deviceIdentifier: done.device.identifier, isNewAccount: done.isNew, wasSignedIn: false)
+      let address = try signIn.address(request)
+      answer.warning = address.warning
+      answer.secretFile = address.keyFile.flatMap { Files.exists($0) ? $0 : nil }
+      if let warning = answer.warning { logger.warning("\(warning)") }
+      return answer
     }
   }
 
@@ -195,9 +200,13 @@ package final class DaemonService: Sendable {
     for session in account?.sessions ?? [] { session.sync.trigger() }
   }
 
-  /// Brings back what was kept of the account when it was signed out.
-  private func unpark(_ stored: StoredAccount) throws(ControlError) {
-    let parked = state.parkedContainers(account: stored.identifier)
+  /// Brings back what was kept of the account when it was signed out. Its name comes from the
+  /// account's key: no store can have this device upload another account's files.
+  private func unpark(_ stored: StoredAccount, _ account: RemoteAccount) throws(ControlError) {
+    var parked = state.parkedContainers(account: account.identity)
+    if !Files.exists(parked), account.isFormatCanonical {
+      parked = state.containersParked(asFormerly: stored.formerIdentifier)
+    }
     guard Files.exists(parked) else { return }
     do throws(Errno) { try Files.rename(parked, state.containers) } catch {
       try store.forgetAccount()
@@ -217,8 +226,11 @@ package final class DaemonService: Sendable {
       }
       do throws(Errno) {
         if Files.exists(state.containers) {
-          try Files.rename(
-            state.containers, state.parkedContainers(account: stored.identifier))
+          // An account that cannot be opened has no identity.
+          let parked =
+            session.map { state.parkedContainers(account: $0.account.identity) }
+            ?? state.containersParked(asFormerly: stored.formerIdentifier)
+          try Files.rename(state.containers, parked)
         }
       } catch {
         if let session { session.start() }

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import ControlProtocol
 internal import Glibc
 package import Logging
@@ -31,6 +32,9 @@ package final class LogSink: Sendable {
     let size = (try? file?.status().st_size) ?? 0
     state = Lock(State(file: file, size: UInt64(size)))
   }
+
+  /// Has a crash of the process leave a line of its own; to be called before it has other threads.
+  package func logCrashes() { _ = linux_log_crashes(path, writesToStderr ? 1 : 0) }
 
   package func logger(_ label: String, level: Logger.Level) -> Logger {
     var logger = Logger(label: label) { LineLogHandler(label: $0, sink: self) }

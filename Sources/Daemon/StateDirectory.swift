@@ -1,5 +1,6 @@
 package import ControlProtocol
 internal import Glibc
+internal import Model
 package import Platform
 internal import SystemPackage
 
@@ -63,7 +64,13 @@ package struct StateDirectory: Sendable {
   package var downloadLog: String { path + "/" + DownloadReport.fileName }
   package var containers: String { path + "/containers" }
   package var setAside: String { path + "/set-aside" }
-  package func parkedContainers(account: String) -> String { containers + "-" + account }
+  /// Of an account that is signed out, by its identity.
+  package func parkedContainers(account: [UInt8]) -> String {
+    containers + "-" + Hex.encode(account)
+  }
+  package func containersParked(asFormerly identifier: String) -> String {
+    containers + "-" + identifier
+  }
 
   // MARK: The lock
 
@@ -75,10 +82,12 @@ package struct StateDirectory: Sendable {
       let file = try OpenFile.open(
         path + "/daemon.lock", flags: O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
       let status = try file.status()
-      guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1 else {
+      guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1
+      else {
         throw ControlError(
           .notPermitted,
-          "\(path)/daemon.lock is not a file of this user's own; make sure who made it, and remove it")
+          "\(path)/daemon.lock is not a file of this user's own; make sure who made it, and remove it"
+        )
       }
       var isLocked = flock(file.descriptor, LOCK_EX | LOCK_NB) == 0
       if !isLocked, errno == EWOULDBLOCK {

@@ -136,7 +136,8 @@ extension RemoteAccount {
       }
       let end = try await container.endLog(deletion)
       FaultPoint.reach("delete.ended")
-      for key in try await store.allKeys(ObjectName.container(incarnation)) where key != end {
+      let prefix = ObjectName.container(incarnation)
+      for key in try await store.allKeys(prefix, limit: 2 * RemoteLimits.objects) where key != end {
         try await storing { () async throws(StoreError) in try await store.delete(key) }
         FaultPoint.reach("delete.object-removed")
       }

@@ -118,7 +118,11 @@ extension RemoteContainer {
 
 extension ObjectStore {
   /// The keys under a prefix that `ObjectName` can have made, in their order.
-  func ownKeys(_ prefix: String) async throws(RemoteError) -> [(name: String, key: ObjectKey)] {
-    try await allKeys(prefix).compactMap { name in ObjectKey(name).map { (name, $0) } }
+  func ownKeys(
+    _ prefix: String, limit: Int = RemoteLimits.names
+  ) async throws(RemoteError) -> [(name: String, key: ObjectKey)] {
+    try await allKeys(prefix, limit: limit).compactMap { name in
+      ObjectKey(name).map { (name, $0) }
+    }
   }
 }

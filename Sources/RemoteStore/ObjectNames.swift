@@ -125,6 +125,11 @@ enum RemoteLimits {
   static let snapshotPartBody = segmentBody
   /// No log reaches this number; half of what a catalog can count.
   static let lastSequence: UInt64 = 1 << 62
+  /// Containers, deleted ones, devices and snapshots, of each kind.
+  static let names = 1 << 17
+  /// Packs of a container, segments of its log, and objects of a container altogether. The packs are
+  /// enough for 32 TB in small files.
+  static let objects = 1 << 22
   /// Pages of a list that are looked through for a log's segments.
   static let foreignPages = 100
   /// Bytes of a snapshot's index.

@@ -17,6 +17,12 @@ package final class RemoteAccount: Sendable {
   /// account's key, which it says nothing of.
   package var identity: [UInt8] { keys.identity }
 
+  /// Whether every byte of `format` is authenticated: it holds nothing but the fields that were
+  /// checked with the secret, in their only form.
+  package var isFormatCanonical: Bool {
+    (try? Self.read(format)).map { ObjectHeader.format.bytes + $0.encoded() == format } ?? false
+  }
+
   /// Opens an account whose `format` object is known already, without asking the backend.
   package init(store: any ObjectStore, secret: AccountSecret, format: [UInt8])
     throws(RemoteError)

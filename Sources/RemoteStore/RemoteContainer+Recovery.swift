@@ -9,7 +9,7 @@ extension RemoteContainer {
   /// log ever reaches is passed over.
   package func sequences() async throws(RemoteError) -> [UInt64] {
     let log = ObjectName.log(incarnation)
-    let segments = try await store.allKeys(log).compactMap {
+    let segments = try await store.allKeys(log, limit: RemoteLimits.objects).compactMap {
       ObjectName.sequence($0.dropFirst(log.count))
     }
     let snapshots = try await snapshotKeys().map(\.sequence)

@@ -48,7 +48,8 @@ extension RemoteContainer {
 
   /// Every pack that there is, whether the log knows of it or not.
   package func packs() async throws(RemoteError) -> [PackID] {
-    try await store.ownKeys(ObjectName.packs(incarnation)).compactMap { found in
+    let prefix = ObjectName.packs(incarnation)
+    return try await store.ownKeys(prefix, limit: RemoteLimits.objects).compactMap { found in
       if case .pack(_, let pack) = found.key { pack } else { nil }
     }
   }

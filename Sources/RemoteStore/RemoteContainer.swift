@@ -42,6 +42,8 @@ package final class RemoteContainer: Sendable {
   private static let batchBytes = 2 << 20
   /// At most; the store lets through what is worth it.
   private static let parallelGets = 8
+  /// Of each segment that is read beside others. What is longer comes after them, one at a time.
+  private static let parallelBytes = 4 << 20
 
   init(id: ContainerID, incarnation: IncarnationID, store: any ObjectStore, keys: AccountKeys) {
     self.id = id
@@ -209,9 +211,14 @@ package final class RemoteContainer: Sendable {
       let names = next.prefix(Self.parallelGets)
       next = next.dropFirst(names.count)
       let stored = await segmentBytes(Array(names))
-      for (name, bytes) in zip(names, stored) {
+      for (name, beginning) in zip(names, stored) {
         do throws(RemoteError) {
-          let bytes = try bytes.get()
+          var bytes = try beginning.get()
+          if bytes.count > Self.parallelBytes {
+            // A long one comes alone. One that does not even begin as a segment does not come.
+            _ = try ObjectHeader.segment.body(of: bytes, object: name)
+            bytes = try await listedSegment(name)
+          }
           let segment = try open(bytes, name: name, after: position)
           size += bytes.count
           position = segment.position
@@ -246,14 +253,22 @@ package final class RemoteContainer: Sendable {
     try await !segmentKeys(after: 0, limit: 1).isEmpty
   }
 
+  private func listedSegment(
+    _ name: String, limit: Int = RemoteLimits.segment
+  ) async throws(RemoteError) -> [UInt8] {
+    guard let bytes = try await segmentBytes(name, limit: limit) else {
+      throw .logRemoved(object: name)
+    }
+    return bytes
+  }
+
+  /// The segments, or where one has more than `parallelBytes` so many and one more of it.
   private func segmentBytes(_ names: [String]) async -> [Result<[UInt8], RemoteError>] {
     await withTaskGroup(of: (Int, Result<[UInt8], RemoteError>).self) { group in
       for (index, name) in names.enumerated() {
         group.addTask {
           do throws(RemoteError) {
-            guard let bytes = try await self.segmentBytes(name) else {
-              throw .logRemoved(object: name)
-            }
+            let bytes = try await self.listedSegment(name, limit: Self.parallelBytes)
             return (index, .success(bytes))
           } catch {
             return (index, .failure(error))
@@ -267,10 +282,13 @@ package final class RemoteContainer: Sendable {
     }
   }
 
-  func segmentBytes(_ name: String) async throws(RemoteError) -> [UInt8]? {
+  /// `limit`: of a longer one only so many bytes and one more are given.
+  func segmentBytes(
+    _ name: String, limit: Int = RemoteLimits.segment
+  ) async throws(RemoteError) -> [UInt8]? {
     let bytes: [UInt8]
     do throws(StoreError) {
-      bytes = try await store.get(name, range: 0..<UInt64(RemoteLimits.segment) + 1)
+      bytes = try await store.get(name, range: 0..<UInt64(limit) + 1)
     } catch .notFound {
       return nil
     } catch {

@@ -94,8 +94,9 @@ func storing<Answer>(
 }
 
 extension ObjectStore {
-  /// All keys under a prefix, in their order.
-  func allKeys(_ prefix: String) async throws(RemoteError) -> [String] {
+  /// All keys under a prefix, in their order. `limit`: a store that lists more has no end, or is not
+  /// one of ours.
+  func allKeys(_ prefix: String, limit: Int) async throws(RemoteError) -> [String] {
     let page = 1000
     var result: [String] = []
     while true {
@@ -104,6 +105,9 @@ extension ObjectStore {
         try await list(prefix: prefix, after: after, limit: page)
       }
       result += next
+      guard result.count <= limit else {
+        throw .damaged(object: prefix, reason: "it holds more than \(limit) objects")
+      }
       guard next.count == page else { return result }
     }
   }

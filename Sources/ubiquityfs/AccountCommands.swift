@@ -22,7 +22,8 @@ struct AccountCommand: ParsableCommand {
       discussion: """
         The default backend is the directory ubiquityfs-cloud beside the state directory. A \
         further device signs in with what `ubiquityfs account secret` prints on one that is \
-        signed in; for a directory on this machine the secret is kept beside it.
+        signed in. Only for the default backend the secret is also kept in a file beside the \
+        directory, ubiquityfs-cloud.key; every other backend's is in the state directory alone.
         """)
 
     @Option(
@@ -59,7 +60,13 @@ struct AccountCommand: ParsableCommand {
         options.say(
           "Signed in to \(answer.backend) as \(answer.device)"
             + (answer.isNewAccount ? "; the account is new." : "."))
+        if let file = answer.secretFile {
+          options.say(
+            "The account's secret is in \(file), which only you can read: further state directories "
+              + "beside this one sign in with it.")
+        }
       }
+      if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }
     }
 
     private static var environment: [String: String] {

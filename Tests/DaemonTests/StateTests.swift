@@ -158,7 +158,7 @@ import Testing
   @Test func accountsAtOneAddressAreToldApart() {
     let one = StoredAccount(backend: "file:///x", secret: "s", format: "00")
     let other = StoredAccount(backend: "file:///x", secret: "s", format: "01")
-    #expect(one.identifier != other.identifier)
-    #expect(one.identifier.utf8.count == 16)
+    #expect(one.formerIdentifier != other.formerIdentifier)
+    #expect(one.formerIdentifier.utf8.count == 16)
   }
 }

@@ -77,6 +77,11 @@ int linux_pin_thread(int processor);
 /// Has ext2/3/4 put the directories that are made in this one far from each other (chattr +T).
 int linux_spread_directories(const char *path);
 
+/// Has a signal that ends the process for a defect of it leave a line in the file at `path`, which is
+/// appended to, and on stderr. Then what was done before for the signal is done. To be called before
+/// the process has other threads. -ENAMETOOLONG, or 0.
+int linux_log_crashes(const char *path, int to_stderr);
+
 /// How many bytes of this process's memory are neither a file's nor in use by malloc's callers: freed and not
 /// given back, beside stacks and the like. 0 where that is not known.
 long linux_malloc_slack(void);

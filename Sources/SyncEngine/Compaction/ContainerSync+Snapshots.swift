@@ -192,7 +192,9 @@ extension ContainerSync {
       let next = number + Self.partsAhead
       if next < index.parts.count { coming.append(Self.fetch(next, of: index, remote)) }
       let part = try await remotely { () throws(RemoteError) in try fetched.get() }
-      try taking(index) { () throws(Errno) in try catalog.stage(part) }
+      try taking("snapshot \(index.position.sequence)") { () throws(Errno) in
+        try catalog.stage(part)
+      }
       FaultPoint.reach("compact.staged")
       await Task.yield()
     }
@@ -201,13 +203,13 @@ extension ContainerSync {
     if isRecovery, let recovery = index.recovery {
       let packs = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
       FaultPoint.reach("recover.staged")
-      try taking(index) { () throws(Errno) in
+      try taking("snapshot \(index.position.sequence)") { () throws(Errno) in
         try catalog.installRecovered(
           mark, hash: index.position.hash, from: index.origin.device, recovery, packs: packs)
       }
       try beginAnew()
     } else {
-      try taking(index) { () throws(Errno) in
+      try taking("snapshot \(index.position.sequence)") { () throws(Errno) in
         try catalog.installSnapshot(
           mark, hash: index.position.hash, from: index.origin.device, recovery: index.recovery,
           known: index.known)
@@ -226,21 +228,6 @@ extension ContainerSync {
       } catch {
         return .failure(error)
       }
-    }
-  }
-
-  /// What is no tree is as good as damaged.
-  private func taking(_ index: SnapshotIndex, _ body: () throws(Errno) -> Void)
-    throws(CycleFailure)
-  {
-    do throws(Errno) {
-      try body()
-    } catch .badMessage {
-      throw .remote(
-        .damaged(
-          object: "snapshot \(index.position.sequence)", reason: "its items make no tree"))
-    } catch {
-      throw .local("the catalog of this device cannot be used: \(error)")
     }
   }
 

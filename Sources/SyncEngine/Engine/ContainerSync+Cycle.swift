@@ -106,7 +106,7 @@ extension ContainerSync {
         let isOwn = segment.origin.device == device
         if isOwn { try noteUnacknowledged(segment.changes.removals) }
         let before = versionsForEvents(segment.changes.upserts)
-        try local { () throws(Errno) in
+        try taking(remote.objectName(ofSegment: segment.position.sequence)) { () throws(Errno) in
           try coordinator.catalog.fold(
             segment.changes, to: segment.position, from: segment.origin, isOwn: isOwn)
         }
@@ -584,6 +584,20 @@ extension ContainerSync {
     } catch {
       // Only readers of all of the catalog fail so (`SnapshotExport`, `LiveChunks`).
       guard error != .canceled else { throw .overtaken }
+      throw .local("the catalog of this device cannot be used: \(error)")
+    }
+  }
+
+  /// Runs `body`, which takes what another device may have written. What makes no tree is damaged;
+  /// the catalog of this device is well.
+  nonisolated func taking(
+    _ object: String, _ body: () throws(Errno) -> Void
+  ) throws(CycleFailure) {
+    do throws(Errno) {
+      try body()
+    } catch .badMessage {
+      throw .remote(.damaged(object: object, reason: "its items make no tree"))
+    } catch {
       throw .local("the catalog of this device cannot be used: \(error)")
     }
   }

@@ -1,6 +1,7 @@
 internal import Catalog
 internal import Coordination
 internal import Model
+internal import RecordFormat
 internal import RemoteStore
 internal import SystemPackage
 
@@ -124,10 +125,16 @@ extension ContainerSync {
           id: .random(), parent: nil, device: version.device, modified: entry.modified,
           size: $0.size, manifest: $0)
       }
-      return ItemRecord(
+      let record = ItemRecord(
         id: id, kind: entry.kind, links: [Link(parent: parent, name: name)], mode: entry.mode,
         modified: entry.modified, created: entry.modified, attributes: entry.attributes,
         target: entry.target, content: content)
+      // Another device made the archive. What it put there must be what a record may hold.
+      do throws(RecordError) {
+        return try ItemRecord(decoding: record.encoded())
+      } catch {
+        throw VersionFailure.failed("the version is damaged: \(error)")
+      }
     }
   }
 }

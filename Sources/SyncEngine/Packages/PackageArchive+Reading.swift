@@ -1,4 +1,5 @@
 internal import Model
+internal import RecordFormat
 
 extension PackageArchive {
   /// What an archive holds. Of the files' own chunks none is read: where the frames end, theirs begin.
@@ -7,14 +8,14 @@ extension PackageArchive {
   ) async throws -> [PackageTree.Entry] {
     var reader = Reader(chunks: manifest.chunks[...])
     var result: [PackageTree.Entry] = []
-    while true {
+    while result.count <= RecordLimits.records {
       let first = try await reader.take(block, read)
       if first.allSatisfy({ $0 == 0 }) { return result }
       guard first[156] == UInt8(ascii: "x") else {
         throw Damage(description: "an entry has no fields")
       }
       let size = try octal(first[124..<136])
-      guard size <= 1 << 33 else { throw Damage(description: "an entry's fields are too long") }
+      guard size <= mostFieldBytes else { throw Damage(description: "an entry's fields are too long") }
       let fields = try Self.fields(try await reader.take(Int(size), read))
       _ = try await reader.take(padding(size), read)
       let header = try await reader.take(block, read)
@@ -26,7 +27,11 @@ extension PackageArchive {
       }
       result.append(entry)
     }
+    throw Damage(description: "it has more than \(RecordLimits.records) entries")
   }
+
+  /// Of one entry: no record that a segment holds has more.
+  private static var mostFieldBytes: UInt64 { 1 << 28 }
 
   private struct Reader {
     var chunks: ArraySlice<ChunkReference>
