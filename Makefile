@@ -35,7 +35,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-claims soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-claims soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -161,9 +161,14 @@ uninstall: ## remove what `install` put there
 	  rm -f "$(installed)/share/man/man$${page##*.}/$${page##*/}"; done
 	for unit in mount-helpers/*.service; do rm -f "$(units)/$${unit##*/}"; done
 
+sbom: ## write what the program is made of to .build/sbom.cdx.json, as CycloneDX
+	@mkdir -p .build && .ci/sbom $(SWIFT) > .build/sbom.new && mv .build/sbom.new .build/sbom.cdx.json
+	@echo .build/sbom.cdx.json
+
 lint: ## check imports, documented claims, fault points, names of commands and format
 	@Tests/check-imports
 	@Tests/check-claims
+	@Tests/check-decoding
 	@Tests/check-fault-points
 	@Tests/check-commands
 	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests Examples

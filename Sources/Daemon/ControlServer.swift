@@ -76,18 +76,13 @@ package final class ControlServer: Sendable {
       logger.warning("there are no descriptors left for a connection")
       return
     }
-    let (isRunning, hasRoom) = state.withLock { state in
-      let isRunning = state.listener != nil
-      if state.connections.count >= Self.maximumConnections { Self.endIdlest(&state) }
-      let hasRoom = state.connections.count < Self.maximumConnections
-      if isRunning && hasRoom { state.connections[socket.descriptor] = connection }
-      return (isRunning, hasRoom)
-    }
+    switch take(connection, socket.descriptor) {
     // Closed without a word: the client finds the next daemon.
-    guard isRunning else { return }
-    guard hasRoom else {
+    case .stopped: return
+    case .full:
       connection.fail(.null, ControlError(.busy, "the daemon has too many connections"))
       return
+    case .taken: break
     }
     _ = startThread {
       self.answer(connection)
@@ -99,18 +94,41 @@ package final class ControlServer: Sendable {
     }
   }
 
-  /// Ends the connection that has asked for nothing for the longest time: clients that connect and say
-  /// nothing keep nobody out.
-  private static func endIdlest(_ state: inout State) {
-    let now = monotonicNanoseconds()
-    let idle = state.connections.compactMap { descriptor, connection in
-      connection.idleSince.map { (since: $0, descriptor: descriptor, connection: connection) }
+  private enum Admission {
+    case taken
+    case full
+    case stopped
+  }
+
+  /// Where there is no room, ends the connection that has asked for nothing for the longest time:
+  /// clients that connect and say nothing keep nobody out. Waits until that one is idle long enough.
+  private func take(_ connection: ClientConnection, _ descriptor: Int32) -> Admission {
+    while true {
+      let (result, wait) = state.withLock { state -> (Admission?, UInt64) in
+        guard state.listener != nil else { return (.stopped, 0) }
+        if state.connections.count >= Self.maximumConnections {
+          guard let idlest = Self.idlest(state) else { return (.full, 0) }
+          let end = idlest.since &+ Self.shortestIdleness
+          let now = monotonicNanoseconds()
+          guard now > end else { return (nil, end - now) }
+          state.connections[idlest.descriptor] = nil
+          idlest.connection.shutdown()
+        }
+        state.connections[descriptor] = connection
+        return (.taken, 0)
+      }
+      if let result { return result }
+      usleep(UInt32(clamping: wait / 1000 + 1000))
     }
-    guard let longest = idle.min(by: { $0.since < $1.since }),
-      now > longest.since &+ shortestIdleness
-    else { return }
-    state.connections[longest.descriptor] = nil
-    longest.connection.shutdown()
+  }
+
+  /// Nil: each of them is being served.
+  private static func idlest(
+    _ state: State
+  ) -> (since: UInt64, descriptor: Int32, connection: ClientConnection)? {
+    state.connections.compactMap { descriptor, connection in
+      connection.idleSince.map { ($0, descriptor, connection) }
+    }.min { $0.0 < $1.0 }
   }
 
   private func answer(_ connection: ClientConnection) {

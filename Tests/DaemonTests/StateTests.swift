@@ -3,6 +3,7 @@ import Daemon
 import Glibc
 import Model
 import Platform
+import SystemPackage
 import Testing
 
 @Suite struct StateTests {
@@ -49,6 +50,36 @@ import Testing
       try #require(monotonicNanoseconds() < deadline)
       usleep(1_000)
     }
+  }
+
+  @Test("a link or a foreign file in the place of the lock is refused, and stays as it is")
+  func plantedLock() throws {
+    let scratch = try Scratch()
+    let state = try StateDirectory.prepare(scratch.path + "/state")
+    let victim = scratch.path + "/victim"
+    try Files.create(victim, with: Array("precious".utf8))
+    let place = state.path + "/daemon.lock"
+    for plant in [symlink, link] as [(UnsafePointer<CChar>, UnsafePointer<CChar>) -> Int32] {
+      #expect(plant(victim, place) == 0)
+      #expect(throws: ControlError.self) { try state.lock() }
+      #expect(try Files.read(victim) == Array("precious".utf8))
+      try Files.remove(place)
+    }
+    _ = try state.lock()
+  }
+
+  @Test("the file of an account's secret is no link, and nobody else could read it")
+  func keyFiles() throws {
+    let scratch = try Scratch()
+    let victim = scratch.path + "/victim"
+    try Files.create(victim, with: [1])
+    #expect(symlink(victim, scratch.path + "/linked") == 0)
+    #expect(throws: Errno.self) { try Files.create(scratch.path + "/linked", with: [2]) }
+    #expect(try Files.read(victim) == [1])
+    // The temporary name cannot be guessed, so nothing can be planted there.
+    try Files.replace(scratch.path + "/file", with: [3])
+    #expect(try Files.names(in: scratch.path).sorted() == ["file", "linked", "victim"])
+    #expect(try scratch.mode("file") == 0o600)
   }
 
   /// A daemon whose directory was made anew must leave the newer daemon's socket alone.

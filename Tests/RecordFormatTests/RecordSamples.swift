@@ -66,6 +66,9 @@ struct RecordSamples {
     return record
   }
 
+  /// One that a record may have.
+  mutating func number() -> UInt64 { generator.next() % RecordLimits.number }
+
   mutating func origin() -> LogOrigin {
     LogOrigin(
       device: id(),
@@ -88,7 +91,7 @@ struct RecordSamples {
     }
     changes.condemned = [id(), id()].sorted()
     changes.deleted = [id()]
-    changes.snapshot = SnapshotMark(sequence: 7, bytes: generator.next())
+    changes.snapshot = SnapshotMark(sequence: 7, bytes: number())
     return changes
   }
 
@@ -103,7 +106,7 @@ struct RecordSamples {
     }
     part.removed.sort { $0.record.id < $1.record.id }
     part.packs = PackRecord.State.allCases.map { state in
-      PackRecord(pack: id(), bytes: generator.next(), state: state, condemnedAt: generator.next())
+      PackRecord(pack: id(), bytes: number(), state: state, condemnedAt: number())
     }
     part.packs.sort { $0.pack < $1.pack }
     return part
@@ -113,8 +116,8 @@ struct RecordSamples {
     SnapshotIndex(
       position: LogPosition(sequence: 1 + generator.next() % 9, hash: bytes(32)), origin: origin(),
       writer: id(),
-      parts: (0..<3).map { _ in SnapshotIndex.Part(hash: bytes(32), length: generator.next()) },
-      items: generator.next(), recovery: recovery())
+      parts: (0..<3).map { _ in SnapshotIndex.Part(hash: bytes(32), length: number() >> 40) },
+      items: number(), recovery: recovery())
   }
 
   mutating func recovery() -> LogRecovery {

@@ -38,7 +38,8 @@ import Testing
     var samples = RecordSamples(seed: 5)
     for count in 0...3 {
       let usage = (0..<count).map { _ in
-        ContainerUsage(incarnation: samples.id(), sequence: .max, bytes: UInt64.max / 3)
+        ContainerUsage(
+          incarnation: samples.id(), sequence: RecordLimits.number, bytes: RecordLimits.number / 3)
       }.sorted { $0.incarnation < $1.incarnation }
       let device = DeviceRecord(
         id: samples.id(), name: "Ada", lastSeen: Timestamp(nanoseconds: -1), usage: usage)
@@ -185,6 +186,44 @@ import Testing
     ] {
       #expect(throws: RecordError.self) { try SnapshotIndex(decoding: index.encoded()) }
     }
+  }
+
+  @Test(
+    "numbers that would overflow when they are added are refused",
+    arguments: [(1 << 61) + 1, 1 << 63, UInt64.max])
+  func hostileNumbers(number: UInt64) throws {
+    var samples = RecordSamples(seed: 8)
+    let good = samples.index()
+    let index = SnapshotIndex(
+      position: good.position, origin: good.origin, writer: good.writer,
+      parts: [SnapshotIndex.Part(hash: samples.bytes(32), length: number)], items: 1)
+    #expect(throws: RecordError.self) { try SnapshotIndex(decoding: index.encoded()) }
+    let long = SnapshotIndex(
+      position: LogPosition(sequence: number, hash: samples.bytes(32)), origin: good.origin,
+      writer: good.writer, parts: good.parts, items: 1)
+    #expect(throws: RecordError.self) { try SnapshotIndex(decoding: long.encoded()) }
+    var part = SnapshotPart()
+    part.packs = [PackRecord(pack: samples.id(), bytes: number, state: .inUse, condemnedAt: 0)]
+    #expect(throws: RecordError.self) { try SnapshotPart(decoding: part.encoded()) }
+    var changes = LogChanges()
+    changes.snapshot = SnapshotMark(sequence: 1, bytes: number)
+    let body = SegmentBody(previous: samples.bytes(32), origin: good.origin, changes: changes)
+    #expect(throws: RecordError.self) { try SegmentBody(decoding: body.encoded()) }
+    let device = DeviceRecord(
+      id: samples.id(), name: "Ada", lastSeen: Timestamp(nanoseconds: 1),
+      usage: [ContainerUsage(incarnation: samples.id(), sequence: 1, bytes: number)])
+    #expect(throws: RecordError.self) { try DeviceRecord(decoding: device.encoded()) }
+    let cursor = DeviceCursor(
+      device: samples.id(), sequence: number, time: Timestamp(nanoseconds: 1), keepRemovedDays: 30)
+    #expect(throws: RecordError.self) { try DeviceCursor(decoding: cursor.encoded()) }
+  }
+
+  @Test("a device that keeps removed items for millions of years counts as if for a hundred")
+  func hostileDays() throws {
+    let cursor = DeviceCursor(
+      device: DeviceID(high: 1, low: 1), sequence: 1, time: Timestamp(nanoseconds: 1),
+      keepRemovedDays: .max)
+    #expect(try DeviceCursor(decoding: cursor.encoded()).keepRemovedDays == RecordLimits.days)
   }
 
   @Test func aRecoveryNamesPackagesInOrder() throws {

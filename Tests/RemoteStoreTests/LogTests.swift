@@ -52,6 +52,24 @@ import Testing
     #expect(rest.segments.count == 9 && !rest.isLast)
   }
 
+  @Test("of segments that are read side by side only a little of each long one is")
+  func longSegments() async throws {
+    let fixture = try await Fixture()
+    let head = try await fixture.head()
+    let header = try await fixture.store.get(fixture.segmentKey(1)).prefix(8)
+    let long = header + [UInt8](repeating: 0, count: 20 << 20)
+    for sequence in 2...9 {
+      try await fixture.store.replace(fixture.segmentKey(sequence), Array(long))
+    }
+    let noting = NotingStore(fixture.store)
+    let container = fixture.account.by(noting).container(
+      fixture.container.id, incarnation: fixture.container.incarnation)
+    await #expect(throws: RemoteError.self) { try await container.segments(after: head) }
+    let sizes = noting.received.sorted()
+    #expect(sizes.filter { $0 > 5 << 20 }.count == 1)
+    #expect(sizes.reduce(0, +) < (8 * 5 + 21) << 20)
+  }
+
   @Test func oneOfTwoCommitsWins() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()
@@ -329,5 +347,23 @@ extension Sequence {
     var result: [Answer] = []
     for element in self { result.append(try await body(element)) }
     return result
+  }
+}
+
+/// Notes how many bytes its objects gave.
+private final class NotingStore: PassingStore {
+  let store: any ObjectStore
+  private let sizes = Lock<[Int]>([])
+  var received: [Int] { sizes.withLock { $0 } }
+
+  init(_ store: any ObjectStore) { self.store = store }
+
+  func pass<Answer: Sendable>(
+    _ call: StoreCall, received: @Sendable (Answer) -> Int,
+    _ body: @Sendable (any ObjectStore) async throws(StoreError) -> Answer
+  ) async throws(StoreError) -> Answer {
+    let answer = try await body(store)
+    if call.kind == .get { sizes.withLock { $0.append(received(answer)) } }
+    return answer
   }
 }

@@ -1,7 +1,6 @@
 internal import Catalog
 internal import Coordination
 internal import Model
-internal import RecordFormat
 internal import RemoteStore
 internal import SystemPackage
 
@@ -113,28 +112,10 @@ extension ContainerSync {
       else { throw VersionFailure.failed("the log does not say where its content is") }
       return bytes.array
     }
-    var directories: [[ItemName]: ItemID] = [[]: root]
-    return try entries.map { entry in
-      let id = ItemID.random()
-      guard let name = entry.path.last, let parent = directories[entry.path.dropLast()] else {
-        throw VersionFailure.failed("the version is damaged: a directory is missing in it")
-      }
-      if entry.kind == .directory { directories[entry.path] = id }
-      let content = entry.content.map {
-        ContentVersion(
-          id: .random(), parent: nil, device: version.device, modified: entry.modified,
-          size: $0.size, manifest: $0)
-      }
-      let record = ItemRecord(
-        id: id, kind: entry.kind, links: [Link(parent: parent, name: name)], mode: entry.mode,
-        modified: entry.modified, created: entry.modified, attributes: entry.attributes,
-        target: entry.target, content: content)
-      // Another device made the archive. What it put there must be what a record may hold.
-      do throws(RecordError) {
-        return try ItemRecord(decoding: record.encoded())
-      } catch {
-        throw VersionFailure.failed("the version is damaged: \(error)")
-      }
+    do throws(PackageArchive.Damage) {
+      return try PackageArchive.records(of: entries, in: root, as: version)
+    } catch {
+      throw VersionFailure.failed("the version is damaged: \(error)")
     }
   }
 }

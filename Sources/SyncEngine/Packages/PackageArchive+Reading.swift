@@ -15,7 +15,9 @@ extension PackageArchive {
         throw Damage(description: "an entry has no fields")
       }
       let size = try octal(first[124..<136])
-      guard size <= mostFieldBytes else { throw Damage(description: "an entry's fields are too long") }
+      guard size <= mostFieldBytes else {
+        throw Damage(description: "an entry's fields are too long")
+      }
       let fields = try Self.fields(try await reader.take(Int(size), read))
       _ = try await reader.take(padding(size), read)
       let header = try await reader.take(block, read)
@@ -28,6 +30,38 @@ extension PackageArchive {
       result.append(entry)
     }
     throw Damage(description: "it has more than \(RecordLimits.records) entries")
+  }
+
+  /// New items with what an archive holds, in a directory. Another device made the archive: what it put
+  /// there must be what a record may hold, since every device refuses a log with any other record.
+  static func records(
+    of entries: [PackageTree.Entry], in root: ItemID, as version: ContentVersion
+  ) throws(Damage) -> [ItemRecord] {
+    var directories: [[ItemName]: ItemID] = [[]: root]
+    var result: [ItemRecord] = []
+    result.reserveCapacity(entries.count)
+    for entry in entries {
+      let id = ItemID.random()
+      guard let name = entry.path.last, let parent = directories[entry.path.dropLast()] else {
+        throw Damage(description: "a directory is missing in it")
+      }
+      if entry.kind == .directory { directories[entry.path] = id }
+      let content = entry.content.map {
+        ContentVersion(
+          id: .random(), parent: nil, device: version.device, modified: entry.modified,
+          size: $0.size, manifest: $0)
+      }
+      let record = ItemRecord(
+        id: id, kind: entry.kind, links: [Link(parent: parent, name: name)], mode: entry.mode,
+        modified: entry.modified, created: entry.modified, attributes: entry.attributes,
+        target: entry.target, content: content)
+      do throws(RecordError) {
+        result.append(try ItemRecord(decoding: record.encoded()))
+      } catch {
+        throw Damage(description: error.description)
+      }
+    }
+    return result
   }
 
   /// Of one entry: no record that a segment holds has more.

@@ -30,6 +30,22 @@ import Testing
     if case .invalid = error { true } else { false }
   }
 
+  private static func page(_ keys: some Sequence<String>) -> String {
+    let contents = keys.map { "<Contents><Key>prefix/\($0)</Key><Size>1</Size></Contents>" }
+    return CannedServer.answer(
+      200,
+      "<ListBucketResult><IsTruncated>true</IsTruncated>\(contents.joined())</ListBucketResult>")
+  }
+
+  @Test("a list without an end, or with longer pages than were asked for, is given up")
+  func endlessLists() async throws {
+    let long = Self.page((10_000...11_001).map { "key\($0)" })
+    #expect(isInvalid(try await failure([long]) { _ = try await $0.list(prefix: "") }))
+    // No key of ours has a space.
+    let pages = (10_000...11_100).map { Self.page(["foreign \($0)"]) }
+    #expect(isInvalid(try await failure(pages) { _ = try await $0.list(prefix: "") }))
+  }
+
   @Test func aRequestIsSignedAndOfItsKey() async throws {
     let server = CannedServer([CannedServer.answer(200, "hello")])
     #expect(try await store(server).get("a/b") == Array("hello".utf8))
