@@ -101,7 +101,7 @@ let package = Package(
     .target(
       name: "Backend", dependencies: ["Model", "Platform", system], swiftSettings: settings),
     .target(
-      name: "BackendDirectory", dependencies: ["Backend", "Platform", system],
+      name: "BackendDirectory", dependencies: ["Backend", "Platform", "CLinux", system],
       swiftSettings: settings),
     .target(
       name: "BackendS3",
@@ -119,8 +119,8 @@ let package = Package(
     .target(
       name: "SyncEngine",
       dependencies: [
-        "Model", "Platform", "Catalog", "ContentStore", "Coordination", "RecordFormat", "RemoteStore",
-        "Backend", crypto, logging, system,
+        "Model", "Platform", "Catalog", "ContentStore", "Coordination", "RecordFormat",
+        "RemoteStore", "Backend", crypto, logging, system,
       ],
       swiftSettings: settings),
 

@@ -49,7 +49,8 @@ extension DirectoryStore {
     }
   }
 
-  private func writeTemporary(_ bytes: [UInt8], _ directory: StoreDirectory) throws(Errno) -> String {
+  private func writeTemporary(_ bytes: [UInt8], _ directory: StoreDirectory) throws(Errno) -> String
+  {
     let temporary = Self.temporaries + "/" + Self.temporaryName()
     let flags = O_WRONLY | O_CREAT | O_EXCL
     let file: OpenFile

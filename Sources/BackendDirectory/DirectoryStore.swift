@@ -93,7 +93,9 @@ package final class DirectoryStore: ObjectStore {
     try StoreKey.checkPrefix(prefix)
     return try await call { store throws(StoreError) in
       let keys = try store.keys(prefix: prefix, after: after, limit: limit)
-      guard let directory = try? store.directory() else { throw store.failure(.noSuchFileOrDirectory) }
+      guard let directory = try? store.directory() else {
+        throw store.failure(.noSuchFileOrDirectory)
+      }
       return keys.map { key in
         let status = (try? directory.status(key)) ?? nil
         return ListedObject(key: key, size: status.map { UInt64(clamping: $0.st_size) })

@@ -19,8 +19,7 @@ package enum VisibleText {
   /// `of` for one field of a line: newlines and tabs are written too.
   package static func field(_ text: String) -> String {
     guard text.utf8.contains(where: { $0 == 0x0A || $0 == 0x09 }) else { return of(text) }
-    return of(text.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\\n")
-        .split(separator: "\t", omittingEmptySubsequences: false).joined(separator: "\\t"))
+    return of(text.replacing("\n", with: "\\n").replacing("\t", with: "\\t"))
   }
 
   private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {

@@ -126,7 +126,7 @@ import Testing
   }
 
   @Test(
-    "nothing is read, written, listed or removed through a symbolic link below the store's directory")
+    "the store reads, writes, lists and removes nothing through a symbolic link below its root")
   func symbolicLinks() async throws {
     let store = try DirectoryStore(path: path, createIfMissing: true)
     #expect(try await store.putIfAbsent("format", [1]))
@@ -146,7 +146,8 @@ import Testing
     await expectInvalid {
       _ = try await store.storedNames(prefix: "names/", after: nil, limit: 10)
     }
-    #expect(try await store.storedNames(prefix: "", after: nil, limit: 10) == ["format", "names", "tmp/"])
+    let names = try await store.storedNames(prefix: "", after: nil, limit: 10)
+    #expect(names == ["format", "names", "tmp/"])
     #expect(try Files.names(in: foreign) == ["1"])
     #expect(try Files.read(foreign + "/1") == Array("theirs".utf8))
     #expect(try Files.names(in: path + "/tmp").isEmpty)
@@ -167,7 +168,7 @@ import Testing
     #expect(try Files.read(place.path + "/1") == Array("theirs".utf8))
   }
 
-  @Test("a start removes nothing through a tmp that is a symbolic link, and nothing is written there")
+  @Test("a start neither removes nor writes anything through a tmp that is a symbolic link")
   func linkedTmp() async throws {
     let store = try DirectoryStore(path: path, createIfMissing: true)
     #expect(try await store.putIfAbsent("format", [1]))

@@ -77,9 +77,12 @@ extension EndToEnd {
             on a mount "$CONTAINER" "$A_MOUNT" || true
             pid=$(on a status --json | tr -d ' ' | grep -o '"pid":[0-9]*' | head -n 1 | cut -d : -f 2)
             kill -s $signal "$pid"
-            until_true 60 [ ! -e "/proc/$pid" ]
-            grep -E "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z critical daemon: the daemon ends by SIG$signal" \
+            until_true 60 grep -qE \
+              "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z critical daemon: the daemon ends by SIG$signal" \
               "$ROOT/a/daemon.log"
+            # The runtime may take long to print a backtrace.
+            kill -9 "$pid" || true
+            until_true 60 [ ! -e "/proc/$pid" ]
           done
           on a status > /dev/null
           """#)

@@ -190,7 +190,7 @@ import Testing
 
   @Test(
     "numbers that would overflow when they are added are refused",
-    arguments: [(1 << 61) + 1, 1 << 63, UInt64.max])
+    arguments: [(1 << 61) + 1, 1 << 63, .max] as [UInt64])
   func hostileNumbers(number: UInt64) throws {
     var samples = RecordSamples(seed: 8)
     let good = samples.index()

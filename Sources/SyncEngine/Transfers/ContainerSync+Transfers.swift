@@ -11,7 +11,8 @@ extension ContainerSync: TransferReporting {
       state.isUploading = upload.isActive
       state.uploadingError = upload.error
       state.percentUploaded =
-        upload.size == 0 ? 0 : Int(UInt128(min(upload.done, upload.size)) * 100 / UInt128(upload.size))
+        upload.size == 0
+        ? 0 : Int(UInt128(min(upload.done, upload.size)) * 100 / UInt128(upload.size))
     }
     state.uploadingError = state.uploadingError ?? transfers.quotaError(number)
     // A closed file needs no copy.

@@ -40,10 +40,14 @@ import Testing
   @Test("a list without an end, or with longer pages than were asked for, is given up")
   func endlessLists() async throws {
     let long = Self.page((10_000...11_001).map { "key\($0)" })
-    #expect(isInvalid(try await failure([long]) { _ = try await $0.list(prefix: "") }))
+    #expect(
+      isInvalid(
+        try await failure([long]) { _ = try await $0.list(prefix: "", after: nil, limit: 5000) }))
     // No key of ours has a space.
     let pages = (10_000...11_100).map { Self.page(["foreign \($0)"]) }
-    #expect(isInvalid(try await failure(pages) { _ = try await $0.list(prefix: "") }))
+    #expect(
+      isInvalid(
+        try await failure(pages) { _ = try await $0.list(prefix: "", after: nil, limit: 5000) }))
   }
 
   @Test func aRequestIsSignedAndOfItsKey() async throws {
