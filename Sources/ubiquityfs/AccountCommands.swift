@@ -64,6 +64,10 @@ struct AccountCommand: ParsableCommand {
           options.say(
             "The account's secret is in \(file), which only you can read: further state directories "
               + "beside this one sign in with it.")
+        } else if answer.isNewAccount, secret == nil {
+          options.say(
+            "Keep what `ubiquityfs account secret` prints in a safe place: only with it you can sign in "
+              + "again, or on another machine.")
         }
       }
       if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }

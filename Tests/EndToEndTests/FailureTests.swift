@@ -171,7 +171,10 @@ extension EndToEnd {
         account.know("a")
         try await account.script(
           """
-          on small/state account sign-in --backend "file://$CLOUD" --device-name small
+          on a account sign-in --device-name a
+          on a account secret > secret
+          on small/state account sign-in --backend "file://$CLOUD" --secret-file secret \\
+            --device-name small
           mkdir m
           on small/state mount "$CONTAINER" m
           echo first > m/Documents/first
