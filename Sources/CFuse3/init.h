@@ -17,6 +17,7 @@
 #define UBIQUITY_FUSE_HANDLE_KILLPRIV_V2 (1ULL << 28)
 #define UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP (1ULL << 36)
 #define UBIQUITY_FUSE_PASSTHROUGH (1ULL << 37)
+#define UBIQUITY_FUSE_HAS_RESEND (1ULL << 39)
 #define UBIQUITY_FUSE_OVER_IO_URING (1ULL << 41)
 
 /// What we want of the kernel beyond what libfuse asks for. A flag that the kernel does not offer is
@@ -44,6 +45,8 @@ struct ubiquity_fuse_init_out {
   uint32_t unused[6];
 };
 
+#define UBIQUITY_FUSE_INIT_LIMIT 256
+
 /// The course of INIT on one session: asked (`unique` is not 0), then answered. It is the first
 /// request and is answered before any other is read, so no lock is needed.
 struct ubiquity_fuse_init {
@@ -53,6 +56,16 @@ struct ubiquity_fuse_init {
   /// What of `wanted.flags` the kernel offers: known once it has asked, agreed once it is answered.
   uint64_t granted;
   int is_answered;
+  /// What the kernel asked and what it was answered, for a daemon that takes the connection over.
+  uint8_t request[UBIQUITY_FUSE_INIT_LIMIT];
+  uint32_t request_length;
+  struct ubiquity_fuse_init_out reply;
+  uint32_t reply_length;
+  /// The connection is one that another daemon began: the reply is compared with that daemon's, and
+  /// goes nowhere.
+  int is_replayed;
+  /// The two are not the same: this program would do it in another way.
+  int differs;
 };
 
 /// Looks at what was read from the device: is it INIT?
@@ -64,6 +77,11 @@ static inline void ubiquity_fuse_init_asked(struct ubiquity_fuse_init *init, con
   }
   const struct fuse_init_in *in = (const struct fuse_init_in *)(header + 1);
   init->unique = header->unique;
+  init->request_length = 0;
+  if (count <= (ssize_t)sizeof init->request) {
+    memcpy(init->request, buffer, (size_t)count);
+    init->request_length = (uint32_t)count;
+  }
   init->offered = in->flags;
   if ((in->flags & UBIQUITY_FUSE_INIT_EXT) && count >= (ssize_t)(sizeof *header + 20)) {
     init->offered |= (uint64_t)in->flags2 << 32;
@@ -95,6 +113,13 @@ static inline int ubiquity_fuse_init_changes(struct ubiquity_fuse_init *init,
     out->max_stack_depth = init->wanted.max_stack_depth;
   }
   init->is_answered = 1;
+  uint32_t length = (uint32_t)vector[1].iov_len;
+  if (init->is_replayed) {
+    init->differs = length != init->reply_length || memcmp(out, &init->reply, length) != 0;
+  } else {
+    init->reply = *out;
+    init->reply_length = length;
+  }
   return 1;
 }
 

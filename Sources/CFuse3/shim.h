@@ -26,7 +26,24 @@ struct ubiquity_fuse_context {
   /// Where replies go first; gives -1 for those that are for the device. Set before the loop or null.
   ssize_t (*send)(void *transport, struct iovec *vector, int count);
   void *transport;
+  /// Of the first request after INIT, and whether `ubiquity_fuse_number` gave the same.
+  uint64_t first_number;
+  int knows_numbers;
 };
+
+/// The number of a request. libfuse 3.14 has no function for it: the second word of its private
+/// structure, which `knows_numbers` says is right.
+static inline uint64_t ubiquity_fuse_number(fuse_req_t request) {
+  uint64_t words[2];
+  memcpy(words, (const void *)request, sizeof words);
+  return words[1];
+}
+
+static inline void ubiquity_fuse_prove_number(struct ubiquity_fuse_context *context,
+                                             fuse_req_t request) {
+  if (context->knows_numbers || context->first_number == 0) return;
+  if (ubiquity_fuse_number(request) == context->first_number) context->knows_numbers = 1;
+}
 
 /// Makes a request that libfuse 3.14 does not know one that it knows. FUSE_TMPFILE has the arguments
 /// and the answer of FUSE_CREATE; its name, `/`, is one that no entry can have. FUSE_STATX becomes
@@ -60,7 +77,12 @@ static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, vo
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
   ssize_t count = read(fd, buffer, length);
   ubiquity_fuse_init_asked(&context->init, buffer, count);
-  if (count >= (ssize_t)sizeof(struct fuse_in_header)) ubiquity_fuse_translate(buffer);
+  if (count >= (ssize_t)sizeof(struct fuse_in_header)) {
+    const struct fuse_in_header *header = (const struct fuse_in_header *)buffer;
+    if (context->first_number == 0 && header->opcode != FUSE_INIT)
+      context->first_number = header->unique;
+    ubiquity_fuse_translate(buffer);
+  }
   return count;
 }
 
@@ -73,7 +95,10 @@ static inline ssize_t ubiquity_fuse_writev(int fd, struct iovec *vector, int cou
   struct ubiquity_fuse_init_out out;
   if (ubiquity_fuse_init_changes(&context->init, vector, count, &out)) {
     struct iovec changed[2] = {vector[0], {&out, vector[1].iov_len}};
-    ssize_t written = writev(fd, changed, 2);
+    // The kernel has had the answer, from another daemon.
+    ssize_t written = context->init.is_replayed
+                          ? (ssize_t)(vector[0].iov_len + vector[1].iov_len)
+                          : writev(fd, changed, 2);
     if (written >= 0 && context->init_answered) context->init_answered(context->handler);
     return written;
   }
@@ -91,15 +116,31 @@ static inline ssize_t ubiquity_fuse_splice(int from, off_t *from_offset, int to,
 ///
 /// Clones of the device and splicing are as without it: libfuse passes the clone's descriptor, and
 /// splices where the two splice functions are given.
-static inline int ubiquity_fuse_install(struct fuse_session *session) {
+static inline int ubiquity_fuse_install(struct fuse_session *session, int device) {
   struct fuse_custom_io io;
   memset(&io, 0, sizeof io);
   io.read = ubiquity_fuse_read;
   io.writev = ubiquity_fuse_writev;
   io.splice_receive = ubiquity_fuse_splice;
   io.splice_send = ubiquity_fuse_splice;
-  return fuse_session_custom_io(session, &io, fuse_session_fd(session));
+  return fuse_session_custom_io(session, &io, device);
 }
+
+/// Has the kernel queue again what it gave to a daemon and has no answer to. Their numbers have the bit
+/// UBIQUITY_FUSE_RESENT then. FUSE_NOTIFY_RESEND, Linux 6.9; gives 0 or -errno.
+static inline int ubiquity_fuse_resend(int device) {
+  struct fuse_out_header header = {sizeof header, 7, 0};
+  return write(device, &header, sizeof header) == sizeof header ? 0 : -errno;
+}
+
+/// Has the kernel ask again for every name that it knows. It takes no lock. FUSE_NOTIFY_INC_EPOCH,
+/// protocol 7.44 (Linux 6.16); gives 0 or -errno.
+static inline int ubiquity_fuse_begin_epoch(int device) {
+  struct fuse_out_header header = {sizeof header, 8, 0};
+  return write(device, &header, sizeof header) == sizeof header ? 0 : -errno;
+}
+
+static const uint32_t ubiquity_fuse_epoch_minor = 44;
 
 /// Lets the other thread of a processor go on, in a loop that waits.
 static inline void ubiquity_fuse_pause(void) {
@@ -113,6 +154,9 @@ static inline void ubiquity_fuse_pause(void) {
 static const uint64_t ubiquity_fuse_handle_killpriv_v2 = UBIQUITY_FUSE_HANDLE_KILLPRIV_V2;
 static const uint64_t ubiquity_fuse_direct_io_allow_mmap = UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP;
 static const uint64_t ubiquity_fuse_over_io_uring = UBIQUITY_FUSE_OVER_IO_URING;
+/// Set in the number of a request that another daemon had read before.
+static const uint64_t ubiquity_fuse_resent = 1ULL << 63;
+static const uint64_t ubiquity_fuse_has_resend = UBIQUITY_FUSE_HAS_RESEND;
 static const uint64_t ubiquity_fuse_passthrough = UBIQUITY_FUSE_PASSTHROUGH;
 
 #endif

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 
 #include "connections.h"
+#include "succession.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,9 @@
 #endif
 #ifndef SYS_close_range
 #define SYS_close_range 436
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
 #endif
 
 // Of <linux/mount.h>, which collides with <sys/mount.h> in some versions of libc.
@@ -153,11 +157,19 @@ static struct {
   uint64_t place;
   uint32_t minor;
   int file;
+  /// For a successor, or -1.
+  int device;
+  int record;
 } guarded[most_connections];
 static int guarded_count;
+static int kept_lock = -1;
 
-static void abort_all(void) {
+static int is_kept(int index) { return guarded[index].device >= 0 && guarded[index].record >= 0; }
+
+/// Aborts the connections that no successor can have; with `all`, those too that one could have had.
+static void abort_connections(int all) {
   for (int index = 0; index < guarded_count; index++) {
+    if (!all && is_kept(index)) continue;
     uint32_t minor = guarded[index].minor;
     int file = guarded[index].file;
     if (file < 0) {
@@ -174,6 +186,25 @@ static void abort_all(void) {
     ssize_t written = write(file, "1", 1);
     (void)written;
   }
+}
+
+static const struct linux_successor *successor;
+static pid_t daemon_process;
+/// The daemon's process, as a descriptor that becomes readable with its end.
+static int daemon_end = -1;
+static uint64_t daemon_start;
+
+/// The daemon is dead, or dying of a crash. Becomes the next one, or aborts what it had.
+static void act(int is_crash) {
+  struct linux_legacy legacy = {.lock = kept_lock, .daemon = daemon_process};
+  for (int index = 0; index < guarded_count; index++)
+    if (is_kept(index))
+      linux_leave_mount(&legacy, guarded[index].device, guarded[index].record);
+  abort_connections(0);
+  if (successor && legacy.lock >= 0 && legacy.mounts > 0)
+    linux_become_successor(successor, &legacy, daemon_end, daemon_start, is_crash);
+  // There is nobody to come.
+  abort_connections(1);
   _exit(0);
 }
 
@@ -187,20 +218,42 @@ static void guard(struct linux_watchdog_message message, int file) {
   guarded[guarded_count].place = message.place;
   guarded[guarded_count].minor = message.minor;
   guarded[guarded_count].file = file;
+  guarded[guarded_count].device = -1;
+  guarded[guarded_count].record = -1;
   guarded_count++;
+}
+
+static void replace(int *place, int file) {
+  if (*place >= 0) close(*place);
+  *place = file;
+}
+
+/// Takes the descriptor `file`.
+static void keep(struct linux_watchdog_message message, int file) {
+  if (message.key == 0 && message.minor == linux_kept_lock) {
+    replace(&kept_lock, file);
+    return;
+  }
+  for (int index = 0; index < guarded_count; index++) {
+    if (guarded[index].key != message.key) continue;
+    if (message.minor == linux_kept_device) return replace(&guarded[index].device, file);
+    if (message.minor == linux_kept_record) return replace(&guarded[index].record, file);
+  }
+  if (file >= 0) close(file);
 }
 
 static void forget(uint64_t key) {
   for (int index = 0; index < guarded_count; index++) {
     if (guarded[index].key != key) continue;
-    if (guarded[index].file >= 0) close(guarded[index].file);
+    replace(&guarded[index].file, -1);
+    replace(&guarded[index].device, -1);
+    replace(&guarded[index].record, -1);
     guarded[index] = guarded[--guarded_count];
     return;
   }
 }
 
-/// One message and the descriptor that came with it, or -1; as recvmsg(2).
-static ssize_t receive(struct linux_watchdog_message *message, int *file) {
+static ssize_t receive(int socket, struct linux_watchdog_message *message, int *file, int flags) {
   struct iovec part = {message, sizeof *message};
   union {
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -209,7 +262,7 @@ static ssize_t receive(struct linux_watchdog_message *message, int *file) {
   struct msghdr header = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
   *file = -1;
-  ssize_t length = recvmsg(input, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  ssize_t length = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
   if (length < 0) return length;
   struct cmsghdr *first = CMSG_FIRSTHDR(&header);
   if (first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS)
@@ -217,24 +270,40 @@ static ssize_t receive(struct linux_watchdog_message *message, int *file) {
   return length;
 }
 
+int linux_hear_daemon(int socket, struct linux_watchdog_message *message, int *file) {
+  ssize_t length;
+  do length = receive(socket, message, file, MSG_WAITALL);
+  while (length < 0 && errno == EINTR);
+  if (length == sizeof *message) return 0;
+  int failure = length < 0 ? errno : ECONNRESET;
+  if (length >= 0 && *file >= 0) close(*file);
+  *file = -1;
+  return -failure;
+}
+
 /// Does what the daemon said so far; all of it, and at once, when it is dead.
 static void hear(void) {
   struct linux_watchdog_message message;
   while (1) {
     int file;
-    ssize_t length = receive(&message, &file);
+    ssize_t length = receive(input, &message, &file, MSG_DONTWAIT);
     if (length < 0 && errno == EINTR) continue;
     if (length < 0) return;
     // The other end is closed: the daemon is gone.
-    if (length == 0) abort_all();
+    if (length == 0) act(0);
     if (length == sizeof message && message.kind == linux_watchdog_add) {
       guard(message, file);
+      continue;
+    }
+    if (length == sizeof message && message.kind == linux_watchdog_keep) {
+      keep(message, file);
       continue;
     }
     if (file >= 0) close(file);
     if (length != sizeof message) continue;
     if (message.kind == linux_watchdog_remove) forget(message.key);
-    if (message.kind == linux_watchdog_act) abort_all();
+    if (message.kind == linux_watchdog_act) act(1);
+    if (message.kind == linux_watchdog_end) _exit(0);
   }
 }
 
@@ -270,9 +339,10 @@ static void set_title(const char *title, size_t length) {
 }
 
 static void watch(int socket, pid_t parent) {
-  // Signals are all blocked. The one of the parent's death comes through a descriptor. It is a realtime
-  // signal: another one of its number that somebody sent does not swallow it.
-  int death_signal = SIGRTMIN + 4;
+  daemon_process = parent;
+  daemon_start = linux_now();
+  // Signals are all blocked. The one of the parent's death comes through a descriptor.
+  int death_signal = linux_death_signal();
   prctl(PR_SET_PDEATHSIG, death_signal);
   prctl(PR_SET_NAME, "fuse-watchdog");
   setsid();
@@ -289,27 +359,29 @@ static void watch(int socket, pid_t parent) {
   sigaddset(&death, death_signal);
   int signals = signalfd(-1, &death, SFD_NONBLOCK);
   if (signals < 0) _exit(1);
+  daemon_end = (int)syscall(SYS_pidfd_open, parent, 0);
   while (1) {
     hear();
-    if (getppid() != parent) abort_all();
+    if (getppid() != parent) act(0);
     struct pollfd entries[2] = {{input, POLLIN, 0}, {signals, POLLIN, 0}};
     if (poll(entries, 2, -1) < 0) continue;
     struct signalfd_siginfo info;
     // Anybody may send the signal; this one is of the parent's own making.
     if (read(signals, &info, sizeof info) == sizeof info && info.ssi_pid == (uint32_t)parent) {
       hear();
-      abort_all();
+      act(0);
     }
   }
 }
 
-int linux_fork_watchdog(int socket) {
+int linux_fork_watchdog(int socket, const struct linux_successor *next) {
   pid_t parent = getpid();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_t child = fork();
   if (child == 0) {
+    successor = next;
     watch(socket, parent);
     _exit(0);
   }

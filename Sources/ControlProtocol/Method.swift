@@ -15,6 +15,13 @@ package enum Methods {
     package static let name = "hello"
   }
 
+  /// The one method that a program of another version calls, too: without a greeting.
+  package enum HandOver: ControlMethod {
+    package typealias Parameters = HandOverRequest
+    package typealias Answer = HandOverAnswer
+    package static let name = "daemon.handOver"
+  }
+
   package enum SignIn: ControlMethod {
     package typealias Parameters = SignInRequest
     package typealias Answer = SignInAnswer

@@ -10,6 +10,29 @@ package struct Greeting: Codable, Sendable {
   }
 }
 
+/// Of a program that takes over from the daemon.
+package struct HandOverRequest: Codable, Sendable {
+  /// The version of the record of a mount that it reads.
+  package var record: UInt64
+  package var version: String
+  /// Also from a daemon that somebody started, and not only from one that came in the place of one that
+  /// died.
+  package var isForced: Bool
+
+  package init(record: UInt64, version: String, isForced: Bool) {
+    self.record = record
+    self.version = version
+    self.isForced = isForced
+  }
+}
+
+/// What follows on the connection are messages with descriptors; see `Succession` in Platform.
+package struct HandOverAnswer: Codable, Sendable {
+  package var pid: Int32
+
+  package init(pid: Int32) { self.pid = pid }
+}
+
 package struct SignInRequest: Codable, Sendable {
   /// A URL; nil for the directory `ubiquityfs-cloud` beside the state directory.
   package var backend: String?

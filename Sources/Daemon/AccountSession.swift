@@ -42,6 +42,8 @@ package final class AccountSession: Sendable {
   private let downloads: DownloadGate
   private let downloadLog: DownloadLog
   private let guards: (any ConnectionGuarding)?
+  private let inherited: InheritedMounts?
+  private let mountList: MountList?
   private let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
@@ -56,6 +58,7 @@ package final class AccountSession: Sendable {
     offline: OfflineSwitch, network: NetworkWeather, state: StateDirectory,
     configuration: Configuration, events: EventHub, downloads: DownloadGate,
     downloadLog: DownloadLog, guards: (any ConnectionGuarding)?,
+    inherited: InheritedMounts? = nil, mountList: MountList? = nil,
     logs: @escaping @Sendable (String) -> Logger
   ) throws(ControlError) {
     guard let id = device.id else {
@@ -74,6 +77,8 @@ package final class AccountSession: Sendable {
     self.downloads = downloads
     self.downloadLog = downloadLog
     self.guards = guards
+    self.inherited = inherited
+    self.mountList = mountList
     self.logs = logs
     quota = QuotaKeeper(path: state.quota, account: Hex.encode(account.identity))
     logger = logs("account")
@@ -101,7 +106,10 @@ package final class AccountSession: Sendable {
   /// Opens every container that is here, and tells the account's other devices of this one when the
   /// backend can be reached. A container that cannot be opened does not keep others from it.
   package func start() {
-    for directory in ContainerDirectory.all(in: state.containers) {
+    // Programs wait for those that are mounted.
+    let all = ContainerDirectory.all(in: state.containers)
+    let isAwaited = { [inherited] in inherited?.has($0) ?? false }
+    for directory in all.filter({ isAwaited($0.id) }) + all.filter({ !isAwaited($0.id) }) {
       do throws(ControlError) {
         _ = try open(directory.id, incarnation: nil)
       } catch {
@@ -203,13 +211,19 @@ package final class AccountSession: Sendable {
           }
           try directory.make(incarnation)
         }
+        let kept = inherited?.take(id)
+        var isAdopted = false
+        defer { if !isAdopted { kept?.abandon() } }
         let session = try ContainerSession(
           directory, account: account, device: deviceID, weather: weather,
           policy: configuration.contentPolicy, settings: configuration.syncSettings,
           packages: configuration.packageTypes, claims: claims, events: events,
           allotment: quota.allotment, downloads: downloads, downloadLog: downloadLog,
-          guards: guards, logger: logs(id.description))
+          guards: guards, mountList: mountList, keepsOrphans: kept != nil,
+          logger: logs(id.description))
         session.use(space, in: directory)
+        // Before anything changes what programs have open.
+        if let kept { isAdopted = session.adopt(kept) }
         try Blocking.run { await session.start() }
         session.join(space, isOffline: { [offline] in offline.isOffline })
         quota.opened(id)

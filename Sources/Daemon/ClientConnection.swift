@@ -6,7 +6,7 @@ package import SystemPackage
 /// One client. Its thread alone reads from it and writes to it; what other threads have to say they
 /// leave in the outbox and wake it, so that a client that does not read keeps nobody but its own thread.
 package final class ClientConnection: Sendable {
-  private let socket: OpenFile
+  let socket: OpenFile
   private let buffer = Lock(LineBuffer())
   private let outbox = Outbox()
   /// What there is to say when the client has read what is in the outbox.

@@ -30,7 +30,13 @@ package final class ContainerSession: Sendable {
   /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a leaf.
   private let mountState = Lock(MountState.unmounted)
   private let guards: (any ConnectionGuarding)?
+  private let mountList: MountList?
   private let logger: Logger
+  /// Before the rows were brought up to date with the content files.
+  private let opening: Timestamp
+  private let written: Lock<[WrittenFile]>
+  /// The mount was made by an earlier daemon, and nobody asked this one for it.
+  private let isRestored = Lock(false)
 
   /// Opens what the directory holds. Nothing of it is changed if the catalog is damaged.
   package init(
@@ -38,13 +44,15 @@ package final class ContainerSession: Sendable {
     weather: LinkWeather, policy: ContentPolicy, settings: SyncSettings,
     packages: PackageTypes, claims: ClaimTable, events: EventHub, allotment: Allotment,
     downloads: DownloadGate, downloadLog: DownloadLog, guards: (any ConnectionGuarding)?,
-    logger: Logger
+    mountList: MountList? = nil, keepsOrphans: Bool = false, logger: Logger
   ) throws(ControlError) {
+    opening = Timestamp(nanoseconds: SystemClock().nanoseconds())
     let incarnation = try directory.incarnation()
     let written: [WrittenFile]
     do {
       let catalog = try ContainerCatalog(
-        path: directory.catalog, owner: geteuid(), group: getegid(), clock: SystemClock())
+        path: directory.catalog, owner: geteuid(), group: getegid(), clock: SystemClock(),
+        keepsOrphans: keepsOrphans)
       try Files.makeDirectories(directory.content)
       let content = try ContentFiles(directory: directory.content)
       written = try Self.recover(catalog, content, logger)
@@ -56,7 +64,9 @@ package final class ContainerSession: Sendable {
     id = directory.id
     self.incarnation = incarnation
     self.guards = guards
+    self.mountList = mountList
     self.logger = logger
+    self.written = Lock(written)
     coordinator = ContainerCoordinator(
       container: id, catalog: catalog, content: content, packages: packages, claims: claims,
       events: events, downloads: downloads)
@@ -69,7 +79,16 @@ package final class ContainerSession: Sendable {
       DownloadRecorder(log: downloadLog, coordinator: coordinator) { [weak self] in
         self?.mountpoint
       })
-    for file in written {
+    if !keepsOrphans { followWritten() }
+  }
+
+  /// Files that programs write to by an open of a mount that has ended.
+  private func followWritten() {
+    let files = written.withLock { written in
+      defer { written = [] }
+      return written
+    }
+    for file in files where !coordinator.isOpenForWriting(file.number) {
       let path = coordinator.pathText(of: file.number)
       logger.warning(
         """
@@ -195,12 +214,67 @@ package final class ContainerSession: Sendable {
 
   /// Mounts; usable when it returns. The mount's end, by whomever, is noticed.
   package func mount(at mountpoint: String, _ options: MountOptions) throws(ControlError) {
+    // Without the memory for it the mount ends with this daemon.
+    let record = guards == nil || options.usesRing ? nil : try? MountRecord()
+    let mount = makeMount(at: mountpoint, options, record)
+    try begin(mount) { () throws(MountError) in try mount.start() }
+  }
+
+  /// `mount`, of a mount that an earlier daemon had.
+  package func restore(at mountpoint: String, _ options: MountOptions) throws(ControlError) {
+    try mount(at: mountpoint, options)
+    isRestored.withLock { $0 = true }
+  }
+
+  /// Whether the mount there is as it was before an earlier daemon died, with these options. True once:
+  /// for who asks for the mount again.
+  package func takesRestored(at mountpoint: String, _ options: MountOptions) -> Bool {
+    guard let mount = mounted, mount.path == mountpoint, mount.options == options else {
+      return false
+    }
+    return isRestored.withLock { isRestored in
+      defer { isRestored = false }
+      return isRestored
+    }
+  }
+
+  /// Goes on with a mount of an earlier daemon. Where that does not work, programs that use it get
+  /// errors, and the container is mounted anew. Gives whether `inherited` is in use.
+  package func adopt(_ inherited: InheritedMounts.Mount) -> Bool {
+    let description = inherited.description
+    do throws(ControlError) {
+      let mount = makeMount(at: description.mountpoint, description.options, inherited.record)
+      try begin(mount) { [opening] () throws(MountError) in
+        try mount.adopt(inherited.device, description, start: opening)
+      }
+      inherited.wasAdopted()
+      isRestored.withLock { $0 = true }
+      followWritten()
+      return true
+    } catch {
+      logger.error("the mount at \(description.mountpoint) cannot go on: \(error.message)")
+    }
+    inherited.abandon()
+    for orphan in (try? catalog.orphans()) ?? [] { coordinator.reclaim(orphan.number) }
+    followWritten()
+    return false
+  }
+
+  private func makeMount(
+    at mountpoint: String, _ options: MountOptions, _ record: MountRecord?
+  ) -> ContainerMount {
     let logger = logger
-    let mount = ContainerMount(
+    return ContainerMount(
       fileSystem: ContainerFileSystem(
-        coordinator: coordinator, clock: SystemClock(), foldsCase: options.foldsCase),
+        coordinator: coordinator, clock: SystemClock(), foldsCase: options.foldsCase,
+        record: record),
       mountpoint: mountpoint, options: options, guards: guards,
       logger: { logger.warning("\($0)") })
+  }
+
+  private func begin(
+    _ mount: ContainerMount, _ start: () throws(MountError) -> Void
+  ) throws(ControlError) {
     // Before the kernel can ask for anything: what it once was told, it must hear the changes of.
     try mountState.withLock { state throws(ControlError) in
       switch state {
@@ -214,15 +288,17 @@ package final class ContainerSession: Sendable {
       }
     }
     do throws(MountError) {
-      try mount.start()
+      try start()
     } catch {
       _ = forget(mount)
       throw ControlError(mapping: error)
     }
     mountState.withLock { $0 = .mounted(mount) }
     coordinator.setLockReader { [weak mount] in mount?.fileLocks() }
+    isRestored.withLock { $0 = false }
+    mountList?.add(MountList.Entry(id, mount.path, mount.options))
     coordinator.tellContainer()
-    logger.info("mounted at \(mountpoint)")
+    logger.info("mounted at \(mount.path)")
     _ = startThread {
       mount.waitUntilUnmounted()
       self.ended(mount)
@@ -258,11 +334,21 @@ package final class ContainerSession: Sendable {
   private func ended(_ mount: ContainerMount) {
     guard forget(mount) else { return }
     if let connection = mount.connection { guards?.ended(connection) }
+    mountList?.remove(id)
     coordinator.tellContainer()
     do { try catalog.commit(durable: true) } catch {
       logger.error("what was written last cannot be made durable: \(error)")
     }
     logger.info("unmounted from \(mount.path)")
+  }
+
+  /// Serves the mount no more, for another daemon to go on with it. What was done is durable then.
+  func quiesce() {
+    mounted?.quiesce()
+    do { try catalog.commit(durable: true) } catch {
+      // The journal has it, and only a power cut could take it.
+      logger.error("what was done last cannot be made durable: \(error)")
+    }
   }
 
   /// Flushes and unmounts. Throws `busy` while programs use the mount, which then stays.

@@ -11,8 +11,10 @@ package enum DaemonProcess {
   /// Serves a state directory until SIGTERM, SIGINT or SIGHUP. `isDetached`: started by a command,
   /// with the log file as stderr; else it logs to stderr too.
   package static func run(
-    state path: String, configuration: Configuration, isDetached: Bool, isQuiet: Bool
+    state path: String, configuration: Configuration, isDetached: Bool, isQuiet: Bool,
+    replaces: Bool = false
   ) throws(ControlError) {
+    var succession = Succession.take()
     umask(0o077)
     signal(SIGPIPE, SIG_IGN)
     keepMemorySmall()
@@ -23,9 +25,21 @@ package enum DaemonProcess {
     pthread_sigmask(SIG_BLOCK, &signals, nil)
 
     let state = try StateDirectory.prepare(path)
-    let lock = try state.lock()
-    defer { withExtendedLifetime(lock) {} }
-    if isDetached { closeInherited(except: lock) }
+    // A daemon that came in the place of one that died gives way to one that a service manager starts.
+    if succession == nil, !isDetached {
+      succession = try Handover.request(state, isForced: replaces)
+    }
+    let lock: OpenFile
+    if let left = succession?.lock {
+      try state.takeOver(left)
+      lock = left
+    } else {
+      lock = try state.lock()
+    }
+    defer { withExtendedLifetime((lock, succession)) {} }
+    if isDetached {
+      closeInherited(except: succession?.descriptors ?? [lock.descriptor])
+    }
     // The directory that a command was called in must not be kept busy.
     if chdir("/") != 0 { throw ControlError(.failed, "/ cannot be entered") }
     raiseDescriptorLimit()
@@ -38,14 +52,30 @@ package enum DaemonProcess {
     let logger = sink.logger("daemon", level: level)
     logger.info("version \(Product.version), process \(getpid()), serves \(state.path)")
 
-    let watchdog = ConnectionWatchdog { logger.warning("\($0)") }
+    let successor = Keeper.successor(
+      state, logLevel: configuration.logLevel, earlyDeaths: succession?.earlyDeaths ?? 0)
+    let watchdog = ConnectionWatchdog(successor: successor, lock: lock) { logger.warning("\($0)") }
+    let inherited = succession.map { InheritedMounts($0, logger) }
+    // From here on the mounts outlive this daemon, too.
+    inherited?.beKept(by: watchdog)
+    if let predecessor = succession?.predecessor {
+      try inherited?.waitForEnd(of: predecessor)
+    }
     let service = DaemonService(
-      state: state, configuration: configuration, guards: MountGuard(state, watchdog, logger)
+      state: state, configuration: configuration, guards: MountGuard(state, watchdog, logger),
+      inherited: inherited, restoresMounts: successor != nil
     ) {
       sink.logger($0, level: level)
     }
     service.start()
-    let server = ControlServer(methods: service.methods, logger: logger)
+    inherited?.abandonRest()
+    var methods = service.methods
+    let handover = Handover(
+      service, watchdog, lock: lock, mayGiveWay: isDetached && succession != nil, logger: logger)
+    methods.add(Methods.HandOver.self) { request, connection throws(ControlError) in
+      try handover.run(request, connection)
+    }
+    let server = ControlServer(methods: methods, logger: logger)
     try server.start(directory: state.path, name: socketName)
     unmapUnusedCode()
 
@@ -55,14 +85,15 @@ package enum DaemonProcess {
     server.stop()
     service.stop()
     if state.isLocked(by: lock) { try? Files.remove("\(state.path)/\(socketName)") }
+    watchdog.end()
     logger.info("ended")
   }
 
   /// A pipe that a script reads from must not stay open for as long as a daemon lives that a command
   /// in the script started.
-  private static func closeInherited(except lock: OpenFile) {
+  private static func closeInherited(except kept: Set<Int32>) {
     for name in (try? Files.names(in: "/proc/self/fd")) ?? [] {
-      if let descriptor = Int32(name), descriptor > 2, descriptor != lock.descriptor {
+      if let descriptor = Int32(name), descriptor > 2, !kept.contains(descriptor) {
         close(descriptor)
       }
     }

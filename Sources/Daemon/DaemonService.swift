@@ -34,15 +34,21 @@ package final class DaemonService: Sendable {
   let downloads: DownloadGate
   let downloadLog: DownloadLog
   private let guards: (any ConnectionGuarding)?
+  private let inherited: InheritedMounts?
+  /// Nil where mounts are not restored.
+  let mountList: MountList?
   private let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
   private let accountError = Lock<String?>(nil)
 
   package init(
     state: StateDirectory, configuration: Configuration,
-    guards: (any ConnectionGuarding)? = nil, logs: @escaping @Sendable (String) -> Logger
+    guards: (any ConnectionGuarding)? = nil, inherited: InheritedMounts? = nil,
+    restoresMounts: Bool = false, logs: @escaping @Sendable (String) -> Logger
   ) {
     self.state = state
+    self.inherited = inherited
+    mountList = restoresMounts ? MountList(path: state.mountList) : nil
     self.guards = guards
     store = AccountStore(state)
     snapshots = Snapshots(state)
@@ -100,12 +106,31 @@ package final class DaemonService: Sendable {
     let session = try AccountSession(
       stored: stored, device: device, account: account, stack: stack, offline: offline,
       network: network, state: state, configuration: configuration, events: events,
-      downloads: downloads, downloadLog: downloadLog, guards: guards, logs: logs)
+      downloads: downloads, downloadLog: downloadLog, guards: guards, inherited: inherited,
+      mountList: mountList, logs: logs)
     try state.setIdentity(Hex.encode(account.identity))
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
     session.start()
+    restoreMounts(session)
     tellIdentity()
+  }
+
+  /// What was mounted when an earlier daemon died, and does not go on, is mounted again.
+  private func restoreMounts(_ session: AccountSession) {
+    for entry in mountList?.entries ?? [] {
+      guard let container = session.session(entry.container), container.mountpoint == nil else {
+        continue
+      }
+      do throws(ControlError) {
+        try MountpointCheck.run(entry.mountpoint, makesDirectory: false)
+        try container.restore(at: entry.mountpoint, entry.options)
+        logger.notice("\(entry.container) is mounted at \(entry.mountpoint) again")
+      } catch {
+        logger.error("\(entry.container) cannot be mounted again: \(error.message)")
+        mountList?.remove(entry.container)
+      }
+    }
   }
 
   /// Unmounts everything, whatever uses it, and closes what is open. Nothing written is lost.
@@ -117,6 +142,13 @@ package final class DaemonService: Sendable {
       for container in session.sessions { container.unmountAnyway(waitingUntil: deadline) }
       session.stop()
     }
+    downloadLog.write()
+  }
+
+  /// Leaves the mounts as they are for another daemon. This one is to end at once: what its engines
+  /// do meanwhile is as if it had been killed there.
+  func quiesce() {
+    for container in account?.sessions ?? [] { container.quiesce() }
     downloadLog.write()
   }
 

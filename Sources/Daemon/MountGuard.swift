@@ -27,6 +27,12 @@ package final class MountGuard: ConnectionGuarding {
       """)
   }
 
+  package func keeps(_ connection: AbortableConnection, _ mount: KeptMount) {
+    if watchdog.keep(connection, mount) {
+      logger.debug("\(connection.mount.mountpoint) outlives this daemon")
+    }
+  }
+
   package func ended(_ connection: AbortableConnection) {
     watchdog.remove(connection)
     change { $0.removeAll { $0 == connection.mount } }
@@ -37,7 +43,8 @@ package final class MountGuard: ConnectionGuarding {
       body(&mounts)
       guard let daemon = Processes.start(of: getpid()) else { return }
       do throws(Errno) {
-        try ServedMounts(daemon: daemon, mounts: mounts).write(path)
+        let keeper = watchdog.keeper.flatMap { Processes.start(of: $0) }
+        try ServedMounts(daemon: daemon, keeper: keeper, mounts: mounts).write(path)
       } catch {
         logger.warning("\(path) cannot be written: \(error)")
       }

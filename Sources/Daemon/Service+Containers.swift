@@ -121,6 +121,9 @@ extension DaemonService {
     let (session, notice) = try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(account)
       account.session(id)?.noticeUnmounting()
+      if let session = account.session(id), session.takesRestored(at: mountpoint, options) {
+        return (session, String?.none)
+      }
       if let there = account.session(id)?.mountpoint {
         throw ControlError(.busy, "\(id) is mounted already, at \(there)")
       }

@@ -9,6 +9,7 @@ internal import SystemPackage
 ///     control.sock           the control socket, 0600
 ///     daemon.lock            held by the daemon for as long as it lives; its process id inside
 ///     mounts.served          what the daemon has mounted, for whoever finds the daemon killed
+///     mounts.list            what is to be mounted again at the start after a crash
 ///     daemon.log             what the daemon logs; daemon.log.1 is the part before
 ///     downloads.log          who caused which download; downloads.log.1 is the part before
 ///     device.json            the device's identity and name; stays when an account is signed out
@@ -57,6 +58,7 @@ package struct StateDirectory: Sendable {
 
   package var account: String { path + "/account.json" }
   package var servedMounts: String { path + "/" + ServedMounts.fileName }
+  package var mountList: String { path + "/mounts.list" }
   package var quota: String { path + "/quota.json" }
   package var device: String { path + "/device.json" }
   package var identity: String { path + "/" + IdentityReport.fileName }
@@ -123,6 +125,19 @@ package struct StateDirectory: Sendable {
       return false
     }
     return held.st_dev == named.st_dev && held.st_ino == named.st_ino
+  }
+
+  /// Makes this process the daemon with a lock that an earlier daemon had taken, and left to it.
+  package func takeOver(_ lock: OpenFile) throws(ControlError) {
+    guard isLocked(by: lock) else {
+      throw ControlError(.failed, "\(path)/daemon.lock is not the lock that an earlier daemon left")
+    }
+    do throws(Errno) {
+      try lock.truncate(to: 0)
+      try lock.write(Array("\(getpid())\n".utf8), at: 0)
+    } catch {
+      throw ControlError(.failed, "\(path)/daemon.lock cannot be written: \(error)")
+    }
   }
 
   // MARK: The account's identity

@@ -1,6 +1,7 @@
 package import Catalog
 internal import Coordination
 internal import Model
+internal import Platform
 package import SystemPackage
 
 /// Extended attributes.
@@ -41,6 +42,7 @@ extension ContainerFileSystem {
     _ name: [UInt8], _ value: [UInt8], mode: AttributeMode, of number: InodeNumber,
     caller: Caller = Caller(user: 0, group: 0)
   ) throws(Errno) {
+    if doneBefore(caller.request) != nil { return }
     guard value.count <= Self.longestAttributeValue else { throw Errno.argListTooLong }
     switch try space(name) {
     case .ubiquity(let name):
@@ -54,9 +56,9 @@ extension ContainerFileSystem {
       }
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
-      try store(name, value, mode, of: number)
+      try store(name, value, mode, of: number, caller.request)
     case .local(let name):
-      try store(name, value, mode, of: number)
+      try store(name, value, mode, of: number, caller.request)
     case .list(let name):
       try setAccessList(name, value, of: number, caller: caller)
     }
@@ -64,29 +66,35 @@ extension ContainerFileSystem {
 
   /// The value that is there already changes nothing, not the change time either: as on ext4.
   private func store(
-    _ name: String, _ value: [UInt8], _ mode: AttributeMode, of number: InodeNumber
+    _ name: String, _ value: [UInt8], _ mode: AttributeMode, of number: InodeNumber,
+    _ request: RequestIdentity
   ) throws(Errno) {
     if mode != .create {
       do throws(Errno) {
         if try catalog.attribute(name, of: number) == value { return }
       } catch .noData {}
     }
-    try catalog.setAttribute(name, of: number, to: value, mode: mode)
+    try catalog.setAttribute(name, of: number, to: value, mode: mode, request: request.value)
+    FaultPoint.reach("attribute.set")
     try noteChanged(number)
     if name.hasPrefix("user.") { coordinator.tell(.attributes, number) }
   }
 
-  package func removeAttribute(_ name: [UInt8], of number: InodeNumber) throws(Errno) {
+  package func removeAttribute(
+    _ name: [UInt8], of number: InodeNumber, request: RequestIdentity = .none
+  ) throws(Errno) {
+    if doneBefore(request) != nil { return }
     switch try space(name) {
     case .ubiquity(let name):
       throw UbiquityAttribute(name: name) == nil ? Errno.noData : Errno.notPermitted
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
-      try catalog.removeAttribute(name, of: number)
+      try catalog.removeAttribute(name, of: number, request: request.value)
+      FaultPoint.reach("attribute.removed")
       try noteChanged(number)
       coordinator.tell(.attributes, number)
     case .local(let name):
-      try catalog.removeAttribute(name, of: number)
+      try catalog.removeAttribute(name, of: number, request: request.value)
       try noteChanged(number)
     case .list(let name):
       try removeAccessList(name, of: number)

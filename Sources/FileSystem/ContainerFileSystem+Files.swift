@@ -60,6 +60,7 @@ extension ContainerFileSystem {
   package func open(_ number: InodeNumber, _ mode: OpenMode, caller: Caller) throws(Errno)
     -> OpenResult
   {
+    if let result = openedBefore(caller.request) { return result }
     if mode.truncates, !mode.canWrite {
       // The kernel asked for permission to write. A change of the length is a write of its own
       // here.
@@ -74,7 +75,7 @@ extension ContainerFileSystem {
         try dropPrivileges(number, caller: caller)
         removeCapabilities(number)
       }
-      return try begin(handle, mode)
+      return try begin(handle, mode, caller.request)
     } catch {
       close(handle)
       throw error
@@ -85,13 +86,14 @@ extension ContainerFileSystem {
   package func create(
     _ name: [UInt8], in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
   ) throws(Errno) -> (FileStatus, OpenResult) {
+    if let found = try createdBefore(caller.request) { return found }
     let itemName = try meaning(of: name, in: parent)
     let access = try initialAccess(
       of: .file, mode: permissions, umask: caller.umask, in: parent)
     let new = NewItem(
       kind: .file, mode: access.mode, owner: caller.user, group: caller.group)
     do throws(Errno) {
-      let made = try make(itemName, in: parent, new, mode, by: caller.process)
+      let made = try make(itemName, in: parent, new, mode, caller)
       FaultPoint.reach("create.made")
       do throws(Errno) {
         try storeInitialAccess(access, of: made.number)
@@ -118,16 +120,20 @@ extension ContainerFileSystem {
   /// Makes a file that counts as open from its first moment: else the sync engine could come in between,
   /// take it for one that is empty, and send that.
   private func make(
-    _ name: ItemName, in parent: InodeNumber, _ new: NewItem, _ mode: OpenMode, by process: Int32
+    _ name: ItemName, in parent: InodeNumber, _ new: NewItem, _ mode: OpenMode, _ caller: Caller
   ) throws(Errno) -> Inode {
+    if let number = doneBefore(caller.request) {
+      coordinator.opened(number, forWriting: mode.canWrite, by: caller.process)
+      return try inode(number)
+    }
     var noted: InodeNumber?
     do throws(Errno) {
-      return try catalog.create(name, in: parent, new) { number in
+      return try catalog.create(name, in: parent, new, request: caller.request.value) { number in
         noted = number
-        coordinator.opened(number, forWriting: mode.canWrite, by: process)
+        coordinator.opened(number, forWriting: mode.canWrite, by: caller.process)
       }
     } catch {
-      if let noted { coordinator.closed(noted, forWriting: mode.canWrite, by: process) }
+      if let noted { coordinator.closed(noted, forWriting: mode.canWrite, by: caller.process) }
       throw error
     }
   }
@@ -145,11 +151,17 @@ extension ContainerFileSystem {
   package func createUnnamed(
     in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
   ) throws(Errno) -> (FileStatus, OpenResult) {
+    if let found = try createdBefore(caller.request) { return found }
     let access = try initialAccess(
       of: .file, mode: permissions, umask: caller.umask, in: parent)
     let new = NewItem(
       kind: .file, mode: access.mode, owner: caller.user, group: caller.group)
-    let made = try catalog.createUnnamed(in: parent, new)
+    let made: Inode
+    if let done = doneBefore(caller.request) {
+      made = try inode(done)
+    } else {
+      made = try catalog.createUnnamed(in: parent, new, request: caller.request.value)
+    }
     do throws(Errno) {
       try storeInitialAccess(access, of: made.number)
       return try opened(made, mode, caller)
@@ -170,7 +182,7 @@ extension ContainerFileSystem {
     do throws(Errno) {
       // close must not return before the file's being there is committed.
       try handle.content.noteChange()
-      let result = try begin(handle, mode, isNew: true)
+      let result = try begin(handle, mode, caller.request, isNew: true)
       return (remembered(made, readAt: moment), result)
     } catch {
       close(handle)
@@ -179,9 +191,9 @@ extension ContainerFileSystem {
   }
 
   /// Makes an open known to the kernel: decides how its I/O is done.
-  private func begin(_ handle: OpenFileHandle, _ mode: OpenMode, isNew: Bool = false) throws(Errno)
-    -> OpenResult
-  {
+  private func begin(
+    _ handle: OpenFileHandle, _ mode: OpenMode, _ request: RequestIdentity, isNew: Bool = false
+  ) throws(Errno) -> OpenResult {
     let backing = try handle.content.beginKernelOpen(
       writing: handle.canWrite, through: passthrough.withLock { $0 }, now: now(),
       isWrittenUnseen: coordinator.lookAtDetachedWriter(handle.number))
@@ -202,17 +214,26 @@ extension ContainerFileSystem {
     // left to do. One that has a version becomes known to be changed when its close looks at it.
     // Where there is a budget, who writes more than is sent is to wait at the close.
     let isTold = isNew && backing != nil && !asks && !coordinator.hasBudget
-    return OpenResult(
+    let result = OpenResult(
       handle: handles.add(handle), keepsCache: keepsCache,
       needsFlush: handle.needsFlush && !isTold, backing: backing, asks: asks)
+    do throws(Errno) {
+      try note(result, handle, request)
+    } catch {
+      _ = handles.remove(result.handle)
+      throw error
+    }
+    FaultPoint.reach("open.recorded")
+    return result
   }
 
   /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.
   /// ESTALE when one came before, so that the name means another inode now, unless the inode `isOpen`
-  /// already. `isNoted`: the coordinator knows of this open.
+  /// already. `isNoted`: the coordinator knows of this open. `cachedUpTo`: of an inode of which nothing
+  /// is known, up to where the kernel may have pages.
   func acquire(
     _ number: InodeNumber, canRead: Bool, canWrite: Bool, needsFlush: Bool, isOpen: Bool = false,
-    isNoted: Bool = false, by process: Int32 = 0
+    isNoted: Bool = false, by process: Int32 = 0, cachedUpTo: UInt64 = 0
   ) throws(Errno) -> OpenFileHandle {
     if !isNoted { coordinator.opened(number, forWriting: canWrite, by: process) }
     if canWrite { coordinator.noteWriter(number) }
@@ -233,7 +254,7 @@ extension ContainerFileSystem {
           state.content
           ?? OpenContent(
             inode, catalog: catalog, store: store,
-            cachedUpTo: state.cached == nil ? 0 : state.cachedUpTo)
+            cachedUpTo: state.cached == nil ? cachedUpTo : state.cachedUpTo)
         state.content = content
         return content
       }
@@ -288,6 +309,8 @@ extension ContainerFileSystem {
   package func release(_ handle: UInt64) {
     guard let file = handles.remove(handle) else { return }
     close(file)
+    // Last: until then the next daemon closes it.
+    if let slot = file.slot { record?.openings.remove(slot) }
   }
 
   func close(_ file: OpenFileHandle) {

@@ -45,7 +45,8 @@ extension ContainerFileSystem {
 
   /// Makes a directory, FIFO, socket, device node, symbolic link or empty file.
   package func make(
-    _ name: [UInt8], in parent: InodeNumber, _ new: NewItem, umask: UInt16 = 0
+    _ name: [UInt8], in parent: InodeNumber, _ new: NewItem, umask: UInt16 = 0,
+    request: RequestIdentity = .none
   ) throws(Errno) -> FileStatus {
     if new.kind == .symbolicLink {
       guard !new.target.isEmpty else { throw Errno.noSuchFileOrDirectory }
@@ -56,7 +57,13 @@ extension ContainerFileSystem {
     let access = try initialAccess(of: new.kind, mode: new.mode, umask: umask, in: parent)
     var new = new
     new.mode = access.mode
-    var made = try catalog.create(name, in: parent, new)
+    var made: Catalog.Inode
+    if let done = doneBefore(request) {
+      made = try inode(done)
+    } else {
+      made = try catalog.create(name, in: parent, new, request: request.value)
+    }
+    FaultPoint.reach("make.made")
     if access.hasLists {
       do throws(Errno) {
         try storeInitialAccess(access, of: made.number)
@@ -72,26 +79,35 @@ extension ContainerFileSystem {
     return status
   }
 
-  package func link(_ number: InodeNumber, as name: [UInt8], in parent: InodeNumber)
-    throws(Errno) -> FileStatus
-  {
+  package func link(
+    _ number: InodeNumber, as name: [UInt8], in parent: InodeNumber,
+    request: RequestIdentity = .none
+  ) throws(Errno) -> FileStatus {
     // Where it was taken for an orphan, reclaiming it is refused from now on.
     let moment = moment
+    if let done = doneBefore(request) { return remembered(try inode(done), readAt: moment) }
     let name = try meaning(of: name, in: parent)
-    let linked = remembered(try catalog.link(number, as: name, in: parent), readAt: moment)
+    let linked = remembered(
+      try catalog.link(number, as: name, in: parent, request: request.value), readAt: moment)
+    FaultPoint.reach("link.made")
     coordinator.tell(.created, name, in: parent)
     return linked
   }
 
   /// `thread` is the one that asks; 0 where that is not known.
   package func remove(
-    _ name: [UInt8], in parent: InodeNumber, directory: Bool, by thread: Int32 = 0
+    _ name: [UInt8], in parent: InodeNumber, directory: Bool, by thread: Int32 = 0,
+    request: RequestIdentity = .none
   ) throws(Errno) {
+    if doneBefore(request) != nil { return }
     let given = KernelName(parent, try ItemName(checking: name))
     let name = try meaning(of: name, in: parent)
-    let removed = try catalog.remove(name, in: parent, directory: directory) { () throws(Errno) in
+    let removed = try catalog.remove(
+      name, in: parent, directory: directory, request: request.value
+    ) { () throws(Errno) in
       try checkKnown(given, by: thread)
     }
+    FaultPoint.reach("remove.done")
     let exact = KernelName(parent, name)
     if exact != given { coordinator.correctKernel(names: [exact], inodes: []) }
     if removed.isOrphan {
@@ -109,8 +125,9 @@ extension ContainerFileSystem {
   /// `thread` as of `remove`.
   package func rename(
     _ name: [UInt8], in parent: InodeNumber, to newName: [UInt8], in newParent: InodeNumber,
-    mode: RenameMode, by thread: Int32 = 0
+    mode: RenameMode, by thread: Int32 = 0, request: RequestIdentity = .none
   ) throws(Errno) {
+    if doneBefore(request) != nil { return }
     let old = try ItemName(checking: name)
     let name = try meaning(of: name, in: parent)
     let given = try ItemName(checking: newName)
@@ -136,12 +153,14 @@ extension ContainerFileSystem {
     let outcome: RenameOutcome
     do throws(Errno) {
       outcome = try catalog.rename(
-        name, in: parent, to: newName, in: newParent, mode: mode, heir: heir?.new
+        name, in: parent, to: newName, in: newParent, mode: mode, heir: heir?.new,
+        request: request.value
       ) { () throws(Errno) in try checkKnown(to, by: thread) }
     } catch {
       if let heir { try? store.remove(heir.new) }
       throw error
     }
+    FaultPoint.reach("rename.done")
     if let heir { settle(heir, outcome) }
     coordinator.noteMove(
       of: outcome.moved, from: (parent, name), to: (newParent, newName),

@@ -21,19 +21,26 @@ package final class ContainerFileSystem: Sendable {
   let clock: any WallClock
   /// Names are found without regard to case and Unicode form. Source: CONTRACT, mount option `casefold`.
   package let foldsCase: Bool
-  let nodes = NodeTable()
+  let nodes: NodeTable
   let handles = HandleTable()
   let passthrough = Lock<(any ContentPassthrough)?>(nil)
   let lingering = LingeringWriters()
   /// Counts the closes of files that something wrote to, each once the row says what was written.
   let writingCloses = Atomic<UInt64>(0)
 
+  /// What another daemon would need to go on with the mount; nil where none could.
+  package let record: MountRecord?
+  let resent = Lock(ResentRequests())
+
   /// Whether the kernel has a file of this mount open, as far as it has told.
   package var hasOpenFiles: Bool { !handles.isEmpty }
 
   package init(
-    coordinator: ContainerCoordinator, clock: any WallClock, foldsCase: Bool = false
+    coordinator: ContainerCoordinator, clock: any WallClock, foldsCase: Bool = false,
+    record: MountRecord? = nil
   ) {
+    self.record = record
+    nodes = NodeTable(record: record)
     self.coordinator = coordinator
     catalog = coordinator.catalog
     store = coordinator.content
@@ -42,6 +49,7 @@ package final class ContainerFileSystem: Sendable {
     coordinator.setContentObserver { [weak self] number in
       try? self?.nodes.state(number)?.content?.look()
     }
+    if let record { catalog.setDoneObserver { record.addDone($0, $1) } }
   }
 
   /// Where the content files are.
@@ -124,6 +132,7 @@ package final class ContainerFileSystem: Sendable {
   package func reset() {
     for handle in handles.removeAll() { close(handle) }
     for handle in lingering.stop() { abandon(handle) }
+    catalog.setDoneObserver(nil)
     for number in nodes.removeAll() { coordinator.reclaim(number) }
     try? catalog.commit(durable: true)
   }

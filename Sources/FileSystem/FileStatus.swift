@@ -36,6 +36,21 @@ package struct FileStatus: Sendable {
   }
 }
 
+/// What the kernel calls a request.
+package struct RequestIdentity: Hashable, Sendable {
+  /// 0 where it is not known.
+  package let value: UInt64
+  /// An earlier daemon had the request, and may have done it.
+  package let isResent: Bool
+
+  package init(value: UInt64, isResent: Bool) {
+    self.value = value
+    self.isResent = isResent
+  }
+
+  package static let none = RequestIdentity(value: 0, isResent: false)
+}
+
 /// Who asks.
 package struct Caller: Sendable {
   package var user: UInt32
@@ -44,12 +59,17 @@ package struct Caller: Sendable {
   package var process: Int32
   /// Of what it makes.
   package var umask: UInt16
+  package var request: RequestIdentity
 
-  package init(user: UInt32, group: UInt32, process: Int32 = 0, umask: UInt16 = 0) {
+  package init(
+    user: UInt32, group: UInt32, process: Int32 = 0, umask: UInt16 = 0,
+    request: RequestIdentity = .none
+  ) {
     self.user = user
     self.group = group
     self.process = process
     self.umask = umask
+    self.request = request
   }
 
   /// Whether it is in the group, or need not be (CAP_FSETID).

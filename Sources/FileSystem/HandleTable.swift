@@ -17,6 +17,13 @@ final class HandleTable: Sendable {
     return handle
   }
 
+  /// An open of an earlier daemon, which keeps its number. Before there are others.
+  func restore(_ file: OpenFileHandle, as handle: UInt64) {
+    shard(handle).withLock { $0[handle] = file }
+    let number = next.load(ordering: .relaxed)
+    if handle >= number { next.store(handle + 1, ordering: .relaxed) }
+  }
+
   func get(_ handle: UInt64) throws(Errno) -> OpenFileHandle {
     guard let file = shard(handle).withLock({ $0[handle] }) else {
       throw Errno.badFileDescriptor

@@ -39,6 +39,19 @@ final class NodeTable: Sendable {
     /// The inodes of a page whose last name is gone, a bit for each. They are in use, and go when
     /// nothing uses them any more.
     var orphans: [UInt64: UInt16] = [:]
+    /// The inodes of a page that the kernel looked up under an earlier daemon, nobody knows how often.
+    /// It forgets all lookups of an inode at once, unless it drops one that it had no use for: so the
+    /// first FORGET of more lookups than were counted here is of those too.
+    var inherited: [UInt64: UInt16] = [:]
+
+    func isInherited(_ number: InodeNumber) -> Bool {
+      (inherited[number.page] ?? 0) & number.bit != 0
+    }
+
+    mutating func clearInherited(_ number: InodeNumber) {
+      guard let bits = inherited[number.page] else { return }
+      inherited[number.page] = bits == number.bit ? nil : bits & ~number.bit
+    }
 
     func isOrphan(_ number: InodeNumber) -> Bool {
       (orphans[number.page] ?? 0) & number.bit != 0
@@ -59,8 +72,11 @@ final class NodeTable: Sendable {
 
     /// Whether the kernel knows it or something has it open.
     func isUsed(_ number: InodeNumber) -> Bool {
-      (states[number]?.openings ?? 0) > 0 || lookups(number) > 0
+      (states[number]?.openings ?? 0) > 0 || isKnown(number)
     }
+
+    /// Whether the kernel knows it.
+    func isKnown(_ number: InodeNumber) -> Bool { lookups(number) > 0 || isInherited(number) }
 
     mutating func addLookup(_ number: InodeNumber) {
       let isFull = { (count: inout UInt32) in
@@ -72,6 +88,7 @@ final class NodeTable: Sendable {
 
     mutating func removeLookups(_ number: InodeNumber, _ count: UInt64) {
       let known = lookups(number)
+      if count > known { clearInherited(number) }
       guard known > 0, count > 0 else { return }
       let left = known - min(known, count)
       let page = number.page
@@ -93,6 +110,30 @@ final class NodeTable: Sendable {
 
   private let shards: [Lock<Shard>] = (0..<32).map { _ in Lock(Shard()) }
 
+  private let record: MountRecord?
+
+  init(record: MountRecord? = nil) { self.record = record }
+
+  /// What the kernel knows from an earlier daemon, and what of it has no name any more.
+  func inherit(_ known: [InodeNumber], orphans: [InodeNumber]) {
+    for number in known {
+      shard(number).withLock { $0.inherited[number.page, default: 0] |= number.bit }
+    }
+    for number in orphans {
+      shard(number).withLock { if $0.isUsed(number) { $0.setOrphan(number) } }
+    }
+  }
+
+  func inherited() -> [InodeNumber] {
+    shards.flatMap { shard in
+      shard.withLock { shard in
+        shard.inherited.flatMap { page, bits in
+          (0..<16).filter { bits & 1 << $0 != 0 }.map { InodeNumber(page << 4 | UInt64($0)) }
+        }
+      }
+    }
+  }
+
   private func shard(_ number: InodeNumber) -> Lock<Shard> { shards[Int(number.page & 31)] }
 
   /// Changes an inode's state; it is dropped when nothing uses it after.
@@ -108,6 +149,7 @@ final class NodeTable: Sendable {
   @discardableResult
   func addLookup(_ number: InodeNumber) -> OpenContent? {
     shard(number).withLock { shard in
+      if let record, !shard.isKnown(number) { record.becameKnown(number) }
       shard.addLookup(number)
       return shard.states[number]?.content
     }
@@ -118,6 +160,7 @@ final class NodeTable: Sendable {
     shard(number).withLock { shard in
       shard.removeLookups(number, count)
       let isGone = shard.isOrphan(number) && !shard.isUsed(number)
+      if let record, !shard.isKnown(number) { record.becameUnknown(number) }
       shard.trim(number)
       return isGone
     }
@@ -163,6 +206,11 @@ final class NodeTable: Sendable {
     shards.reduce(0) { sum, shard in
       shard.withLock { shard in
         var numbers = Set(shard.states.keys)
+        for (page, bits) in shard.inherited {
+          for place in 0..<16 where bits & 1 << place != 0 {
+            numbers.insert(InodeNumber(page << 4 | UInt64(place)))
+          }
+        }
         for (page, counts) in shard.pages {
           for place in 0..<16 where counts[place] > 0 {
             numbers.insert(InodeNumber(page << 4 | UInt64(place)))

@@ -71,6 +71,38 @@ extension OpenContent {
     }
   }
 
+  /// An open that an earlier daemon answered, with the number of the file that the kernel uses for it.
+  /// `start` is a time before the rows were brought up to date with the files.
+  func restoreKernelOpen(
+    writing: Bool, backing: Int32?, through service: (any ContentPassthrough)?, start: Timestamp
+  ) throws(Errno) {
+    try state.withLock { (state) throws(Errno) in
+      // Nothing tells what of a placeholder was read: it is not to become another one.
+      state.wasRead = true
+      if let backing, let service {
+        state.kernel.backing = KernelUse.Backing(id: backing, service: service)
+        if writing {
+          if state.kernel.watch == nil { try restoreWatch(&state, start) }
+          state.kernel.writers += 1
+        }
+      }
+      state.kernel.opens += 1
+    }
+  }
+
+  private func restoreWatch(_ state: inout State, _ start: Timestamp) throws(Errno) {
+    let row = try catalog.inode(number)
+    if row.version != nil {
+      // The caller makes it durable.
+      try catalog.noteWriteBegan(number)
+      state.isMarked = true
+    }
+    let stamp = FileStamp(try readOnlyFile(&state).status())
+    state.kernel.watch = KernelUse.Watch(seen: stamp, mayHaveMissed: true)
+    let isLater = stamp.modified.nanoseconds(since: start) > -1_000_000_000
+    if stamp.size != row.size || isLater { try note(stamp, &state) }
+  }
+
   /// A file up to this size that is opened for reading alone is left to the kernel's page cache: opening
   /// its content file and making it known costs more than the one READ, which later opens spare.
   private static var smallSize: UInt64 { 64 << 10 }

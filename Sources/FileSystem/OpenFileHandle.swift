@@ -25,6 +25,8 @@ final class OpenFileHandle: Sendable {
     /// Nil for what is no open of the kernel's, or not yet.
     var service: Service?
     var readAhead = ReadAhead()
+    /// In the mount's record.
+    var slot: Int?
   }
 
   private let state = Lock(State())
@@ -42,6 +44,10 @@ final class OpenFileHandle: Sendable {
   }
 
   var service: Service? { state.withLock { $0.service } }
+
+  var slot: Int? { state.withLock { $0.slot } }
+
+  func isRecorded(in slot: Int) { state.withLock { $0.slot = slot } }
 
   func began(_ service: Service) { state.withLock { $0.service = service } }
 

@@ -57,6 +57,7 @@ final class FuseContext: Sendable {
       let data = fuse_req_userdata(request)?.assumingMemoryBound(to: ubiquity_fuse_context.self),
       let object = data.pointee.handler
     else { return }
+    ubiquity_fuse_prove_number(data, request)
     FuseUringThread.entry?.request = request
     Unmanaged<FuseContext>.fromOpaque(object)._withUnsafeGuaranteedRef { body($0.handler, request) }
   }

@@ -27,16 +27,25 @@ package final class FuseNotifier: @unchecked Sendable {
   private let isStopped = Lock(false)
   private let isIdle = Gate(open: true)
 
+  /// Told before a notification goes to the kernel, with the thread that may get stuck there, and 0
+  /// after. Set before there are notifications.
+  private let mark = Lock<(@Sendable (Int32) -> Void)?>(nil)
+
   init(session: OpaquePointer) { self.session = session }
+
+  package func setMark(_ body: @escaping @Sendable (Int32) -> Void) { mark.withLock { $0 = body } }
 
   /// Returns at once. What the kernel does not know is passed over.
   package func send(_ list: [Notification]) {
     queue.add { [self] in
       isIdle.close()
+      let mark = mark.withLock { $0 }
+      mark?(currentThreadNumber())
       for notification in list {
         if isStopped.withLock({ $0 }) { break }
         send(notification)
       }
+      mark?(0)
       isIdle.open()
     }
   }

@@ -48,6 +48,8 @@ package class FuseParkedRequest: @unchecked Sendable {
 
   /// The request, for the first who asks; `body` answers it.
   func claim(_ body: (OpaquePointer) -> Void) -> Bool {
+    // It is another daemon's to answer.
+    if lot.isFrozen { return false }
     let request = state.withLock { state in
       state.cancel = nil
       return state.request.take()
@@ -93,6 +95,7 @@ final class FuseParkingLot: @unchecked Sendable {
   private struct State {
     var parked: [ObjectIdentifier: FuseParkedRequest] = [:]
     var isDraining = false
+    var isFrozen = false
   }
 
   private let state = Lock(State())
@@ -119,6 +122,11 @@ final class FuseParkingLot: @unchecked Sendable {
   var hasWrites: Bool {
     state.withLock { $0.parked.values.contains { $0 is FuseParked<WriteAnswer> } }
   }
+
+  var isFrozen: Bool { state.withLock { $0.isFrozen } }
+
+  /// None of them is answered any more: the kernel will ask another daemon.
+  func freeze() { state.withLock { $0.isFrozen = true } }
 
   func interrupted(_ request: FuseParkedRequest) {
     interrupts.add { request.interrupt() }

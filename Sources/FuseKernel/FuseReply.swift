@@ -39,7 +39,8 @@ package struct FuseReply<Answer>: ~Copyable, @unchecked Sendable {
     guard let context = fuse_req_ctx(request) else { return FuseCaller(user: 0, group: 0) }
     return FuseCaller(
       user: context.pointee.uid, group: context.pointee.gid, process: context.pointee.pid,
-      umask: UInt32(context.pointee.umask))
+      umask: UInt32(context.pointee.umask),
+      request: FuseRequestNumber(raw: ubiquity_fuse_number(request)))
   }
 
   package consuming func fail(_ error: Errno) {

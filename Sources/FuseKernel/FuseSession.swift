@@ -8,6 +8,11 @@ package import SystemPackage
 package struct FuseStartFailure: Error, Sendable {
   package let detail: String
   package let errno: Errno
+
+  package init(detail: String, errno: Errno) {
+    self.detail = detail
+    self.errno = errno
+  }
 }
 
 /// One mounted FUSE connection and the threads that serve it.
@@ -16,20 +21,26 @@ package struct FuseStartFailure: Error, Sendable {
 /// unmounted, by anyone, or by `abort`. The session's own thread takes everything apart, so that
 /// nothing is freed under a request.
 package final class FuseSession: @unchecked Sendable {
-  private let context: FuseContext
-  private let data: UnsafeMutablePointer<ubiquity_fuse_context>
+  let context: FuseContext
+  let data: UnsafeMutablePointer<ubiquity_fuse_context>
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
-  private let session: OpaquePointer
+  let session: OpaquePointer
   private let mountpoint: String
   private let threads: Int
   private let usesRing: Bool
   private let isEager: Bool
-  private let ended = Gate()
-  private let loop = Lock<FuseDeviceLoop?>(nil)
-  private let isAborted = Atomic<Bool>(false)
+  let ended = Gate()
+  /// Nothing is served any more, and the connection is another daemon's.
+  let quiet = Gate()
+  let isHandedOver = Atomic<Bool>(false)
+  /// The connection is one that another daemon began: libfuse does not know its mount point.
+  var isAdopted = false
+  private let closing = Lock<(@Sendable () -> Void)?>(nil)
+  let loop = Lock<FuseDeviceLoop?>(nil)
+  let isAborted = Atomic<Bool>(false)
   private let isUnmounted = Atomic<Bool>(false)
   /// Of the device, while the session has it.
-  private let descriptor = Lock<Int32?>(nil)
+  let descriptor = Lock<Int32?>(nil)
   /// Set by `mount`; nil where the mount table did not tell it.
   package private(set) var connection: AbortableConnection?
   package var device: String? { connection?.mount.device }
@@ -87,13 +98,17 @@ package final class FuseSession: @unchecked Sendable {
       ended.open()
       throw FuseStartFailure(detail: log.taken(), errno: Errno(rawValue: code))
     }
-    let code = ubiquity_fuse_install(session)
+    let code = ubiquity_fuse_install(session, fuse_session_fd(session))
     guard code == 0 else {
       fuse_session_unmount(session)
       fuse_session_destroy(session)
       ended.open()
       throw FuseStartFailure(detail: log.taken(), errno: Errno(rawValue: -code))
     }
+    began()
+  }
+
+  func began() {
     connection = mountHere().map { AbortableConnection(device: $0.device, mountpoint: mountpoint) }
     let files = FuseBackingFiles(device: fuse_session_fd(session))
     backing.withLock { $0 = files }
@@ -114,8 +129,14 @@ package final class FuseSession: @unchecked Sendable {
     context.transport.prepare(session, data, isWanted: usesRing)
     _ = startThread {
       self.serve()
+      if self.isHandedOver.load(ordering: .sequentiallyConsistent) { return self.quiet.open() }
       self.finish()
     }
+  }
+
+  /// Called before the device is closed: whoever keeps a descriptor of it keeps the connection.
+  package func beforeClosing(_ body: @escaping @Sendable () -> Void) {
+    closing.withLock { $0 = body }
   }
 
   private func serve() {
@@ -142,11 +163,15 @@ package final class FuseSession: @unchecked Sendable {
     // a write to the same device, which keeps it open.
     let mustAbort = !notifier.stop(milliseconds: 1000)
     // A mount whose path leads to something else by now: libfuse would unmount that.
-    if mustAbort || isUnmounted.load(ordering: .sequentiallyConsistent) { connection?.abort() }
+    // And closing it does not end the connection while somebody else keeps it.
+    let mustEnd = mustAbort || isUnmounted.load(ordering: .sequentiallyConsistent)
+    let isThere = !hasLostConnection
+    closing.withLock { $0 }?()
+    if mustEnd || isThere { connection?.abort() }
     descriptor.withLock { $0 = nil }
     fuse_session_unmount(session)
     // libfuse takes an aborted connection for one that was unmounted.
-    if mustAbort, let device, mountHere()?.device == device {
+    if mustAbort || isThere, let device, mountHere()?.device == device {
       try? MountTable.detach(mountpoint)
     }
     notifier.waitUntilIdle()

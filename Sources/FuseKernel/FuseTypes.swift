@@ -7,12 +7,17 @@ package struct FuseCaller: Sendable {
   package let process: Int32
   /// Of a request that makes something.
   package let umask: UInt32
+  package let request: FuseRequestNumber
 
-  package init(user: UInt32, group: UInt32, process: Int32 = 0, umask: UInt32 = 0) {
+  package init(
+    user: UInt32, group: UInt32, process: Int32 = 0, umask: UInt32 = 0,
+    request: FuseRequestNumber = FuseRequestNumber()
+  ) {
     self.user = user
     self.group = group
     self.process = process
     self.umask = umask
+    self.request = request
   }
 }
 

@@ -15,12 +15,12 @@ internal import SystemPackage
 package final class ContainerMount: Sendable {
   package let fileSystem: ContainerFileSystem
   package let options: MountOptions
-  private let mountpoint: Mountpoint
-  private let guards: (any ConnectionGuarding)?
-  private let logger: @Sendable (String) -> Void
-  private let session = Lock<FuseSession?>(nil)
-  private let passthrough: Passthrough
-  private let echo: ChangeEcho
+  let mountpoint: Mountpoint
+  let guards: (any ConnectionGuarding)?
+  let logger: @Sendable (String) -> Void
+  let session = Lock<FuseSession?>(nil)
+  let passthrough: Passthrough
+  let echo: ChangeEcho
 
   /// `mountpoint` is an absolute path without links in it. `guards` hears of the connection before
   /// it is served; its end is for the caller to tell. `logger` gets a line for what went wrong that
@@ -45,39 +45,55 @@ package final class ContainerMount: Sendable {
   package var path: String { mountpoint.path }
 
   /// As in the mount table.
-  private var source: String { fileSystem.coordinator.container.description }
+  var source: String { fileSystem.coordinator.container.description }
 
   /// Mounts and begins to serve; when it returns the mount is usable.
   package func start() throws(MountError) {
     try mountpoint.prepare()
-    let requests = RequestHandler(
-      fileSystem, options: options, passthrough: passthrough, echo: echo.stage, logger: logger)
-    let handler = VersionsHandler(requests)
     let made: FuseSession
-    do {
-      made = try FuseSession(
-        handler: handler, mountpoint: path,
-        options: options.libraryOptions(source: source),
-        wishes: FuseWishes(
-          passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
-        // One serves best, since waking another thread costs more than it gains; the others are for
-        // when that one waits for the disk.
-        threads: 4)
+    let requests: RequestHandler
+    do throws(FuseStartFailure) {
+      (made, requests) = try makeSession()
       try made.mount()
     } catch {
       throw failure(error)
     }
-    requests.setNotifier(made.notifier)
-    echo.setNotifier(made.notifier)
-    passthrough.setFiles(made.backingFiles)
-    session.withLock { $0 = made }
-    if let connection = made.connection { guards?.began(connection) }
+    begin(made, requests)
     made.run()
     passthrough.waitUntilKnown()
     mountpoint.waitUntilPermitted()
+    keepForSuccessor(made)
   }
 
-  private func failure(_ failure: FuseStartFailure) -> MountError {
+  func makeSession() throws(FuseStartFailure) -> (FuseSession, RequestHandler) {
+    let requests = RequestHandler(
+      fileSystem, options: options, passthrough: passthrough, echo: echo.stage, logger: logger)
+    let made = try FuseSession(
+      handler: VersionsHandler(requests), mountpoint: path,
+      options: options.libraryOptions(source: source),
+      wishes: FuseWishes(
+        passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
+      // One serves best, since waking another thread costs more than it gains; the others are for
+      // when that one waits for the disk.
+      threads: 4)
+    return (made, requests)
+  }
+
+  /// What is there once a session has its connection, before that is served.
+  func begin(_ made: FuseSession, _ requests: RequestHandler) {
+    requests.setNotifier(made.notifier)
+    echo.setNotifier(made.notifier)
+    passthrough.setFiles(made.backingFiles)
+    if let record = fileSystem.record {
+      made.notifier.setMark { record.setNotifier(thread: $0) }
+    }
+    session.withLock { $0 = made }
+    guard let connection = made.connection, let guards else { return }
+    guards.began(connection)
+    made.beforeClosing { guards.ended(connection) }
+  }
+
+  func failure(_ failure: FuseStartFailure) -> MountError {
     let detail = failure.detail.isEmpty ? failure.errno.description : failure.detail
     switch failure.errno {
     case .notPermitted, .permissionDenied: return .notPermitted(path, detail: detail)

@@ -124,6 +124,19 @@ package struct MountOptions: Hashable, Sendable {
     kernelOptions.append(name)
   }
 
+  /// A list that `init(parsing:)` makes the same of.
+  package var text: String {
+    var result = ["policy=\(policy.rawValue)", "passthrough=\(passthrough.rawValue)"]
+    result.append("io_uring=\(usesRing ? "auto" : "off")")
+    result.append("busy_poll=\(isEager ? "auto" : "off")")
+    result.append("coordination=\(waitsForClaims ? "mandatory" : "advisory")")
+    if isReadOnly { result.append("ro") }
+    if allowsOthers { result.append("allow_other") }
+    if listsStatus { result.append("list_status") }
+    if foldsCase { result.append("casefold") }
+    return (result + kernelOptions).joined(separator: ",")
+  }
+
   /// What libfuse is given.
   func libraryOptions(source: String) -> [String] {
     var result = ["fsname=\(source)", "subtype=ubiquityfs", "default_permissions"]

@@ -81,7 +81,7 @@ extension RequestHandler {
   }
 
   func open(node: UInt64, flags: Int32, reply: consuming FuseReply<OpenAnswer>) {
-    if echo.isOurs(reply.caller.process) { return openEcho(node, reply: reply) }
+    if echo.isOurs(reply.caller) { return openEcho(node, reply: reply) }
     guard options.waitsForClaims else { return openNow(node: node, flags: flags, reply: reply) }
     let coordinator = fileSystem.coordinator
     let number = InodeNumber(node)

@@ -7,7 +7,7 @@ internal import SystemPackage
 
 extension RequestHandler {
   func lookup(parent: UInt64, name: [UInt8], reply: consuming FuseReply<EntryAnswer>) {
-    if echo.isOurs(reply.caller.process), let answer = echo.answer(parent, name) {
+    if echo.isOurs(reply.caller), let answer = echo.answer(parent, name) {
       return answerEcho(answer, reply: reply)
     }
     let found: FileStatus?
@@ -81,14 +81,15 @@ extension RequestHandler {
     target: [UInt8] = [], reply: consuming FuseReply<EntryAnswer>
   ) {
     let caller = reply.caller
-    if echo.isOurs(caller.process) { return makeEcho(name, parent, kind, reply: reply) }
+    if echo.isOurs(caller) { return makeEcho(name, parent, kind, reply: reply) }
     let new = NewItem(
       kind: kind, mode: UInt16(mode & 0o7777), owner: caller.user, group: caller.group,
       device: device, target: target)
     let made: FileStatus
     do throws(Errno) {
       made = try fileSystem.make(
-        name, in: InodeNumber(parent), new, umask: UInt16(caller.umask & 0o777))
+        name, in: InodeNumber(parent), new, umask: UInt16(caller.umask & 0o777),
+        request: RequestIdentity(caller.request))
     } catch {
       return reply.fail(error)
     }
@@ -101,7 +102,8 @@ extension RequestHandler {
     let linked: FileStatus
     do throws(Errno) {
       linked = try fileSystem.link(
-        InodeNumber(node), as: newName, in: InodeNumber(newParent))
+        InodeNumber(node), as: newName, in: InodeNumber(newParent),
+        request: RequestIdentity(reply.caller.request))
     } catch {
       return reply.fail(error)
     }
@@ -111,13 +113,14 @@ extension RequestHandler {
   func remove(
     parent: UInt64, name: [UInt8], directory: Bool, reply: consuming FuseReply<EmptyAnswer>
   ) {
-    if echo.isOurs(reply.caller.process) {
+    if echo.isOurs(reply.caller) {
       let place = EchoPlace(parent: parent, name: name)
       return finishEcho(.remove(place, isDirectory: directory), reply: reply)
     }
     do throws(Errno) {
       try fileSystem.remove(
-        name, in: InodeNumber(parent), directory: directory, by: reply.caller.process)
+        name, in: InodeNumber(parent), directory: directory, by: reply.caller.process,
+        request: RequestIdentity(reply.caller.request))
     } catch {
       return reply.fail(error)
     }
@@ -128,7 +131,7 @@ extension RequestHandler {
     parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32,
     reply: consuming FuseReply<EmptyAnswer>
   ) {
-    if echo.isOurs(reply.caller.process) {
+    if echo.isOurs(reply.caller) {
       let from = EchoPlace(parent: parent, name: name)
       let to = EchoPlace(parent: newParent, name: newName)
       return finishEcho(.move(from: from, to: to), reply: reply)
@@ -144,7 +147,7 @@ extension RequestHandler {
     do throws(Errno) {
       try fileSystem.rename(
         name, in: InodeNumber(parent), to: newName, in: InodeNumber(newParent), mode: mode,
-        by: reply.caller.process)
+        by: reply.caller.process, request: RequestIdentity(reply.caller.request))
     } catch {
       return reply.fail(error)
     }

@@ -86,11 +86,17 @@ extension RequestHandler {
   }
 }
 
+extension RequestIdentity {
+  init(_ number: FuseRequestNumber) {
+    self.init(value: number.value, isResent: number.isResent)
+  }
+}
+
 extension Caller {
   init(_ caller: FuseCaller) {
     self.init(
       user: caller.user, group: caller.group, process: caller.process,
-      umask: UInt16(caller.umask & 0o777))
+      umask: UInt16(caller.umask & 0o777), request: RequestIdentity(caller.request))
   }
 }
 
@@ -113,7 +119,7 @@ extension RequestHandler: FuseHandler {
   }
 
   func attributes(node: UInt64, handle: UInt64?, reply: consuming FuseReply<AttributesAnswer>) {
-    if echo.isOurs(reply.caller.process), let attributes = echoedAttributes(node) {
+    if echo.isOurs(reply.caller), let attributes = echoedAttributes(node) {
       return reply.attributes(attributes, timeout: 0)
     }
     let status: FileStatus
@@ -124,7 +130,7 @@ extension RequestHandler: FuseHandler {
   }
 
   func extendedStatus(node: UInt64, reply: consuming FuseReply<ExtendedStatusAnswer>) {
-    if echo.isOurs(reply.caller.process), let attributes = echoedAttributes(node) {
+    if echo.isOurs(reply.caller), let attributes = echoedAttributes(node) {
       return reply.attributes(attributes, timeout: 0)
     }
     let status: FileStatus
@@ -138,7 +144,7 @@ extension RequestHandler: FuseHandler {
     node: UInt64, handle: UInt64?, changes: FuseAttributeChanges,
     reply: consuming FuseReply<AttributesAnswer>
   ) {
-    if echo.isOurs(reply.caller.process) { return touchEcho(node, reply: reply) }
+    if echo.isOurs(reply.caller) { return touchEcho(node, reply: reply) }
     let changes = StatusChanges(
       mode: changes.mode.map { UInt16($0 & 0o7777) }, owner: changes.user, group: changes.group,
       size: changes.size.map { UInt64(max(0, $0)) }, accessed: Self.time(changes.accessed),
@@ -234,7 +240,10 @@ extension RequestHandler: FuseHandler {
   }
 
   func removeAttribute(node: UInt64, name: [UInt8], reply: consuming FuseReply<EmptyAnswer>) {
-    do throws(Errno) { try fileSystem.removeAttribute(name, of: InodeNumber(node)) } catch {
+    do throws(Errno) {
+      try fileSystem.removeAttribute(
+        name, of: InodeNumber(node), request: RequestIdentity(reply.caller.request))
+    } catch {
       return reply.fail(error)
     }
     reply.done()

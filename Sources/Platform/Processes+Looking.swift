@@ -159,3 +159,17 @@ extension Processes {
     return .absent
   }
 }
+
+extension Processes {
+  /// The threads of a process that have not ended; none when it is gone.
+  package static func runningThreads(of process: Int32) -> [Int32] {
+    ((try? Files.names(in: "/proc/\(process)/task")) ?? []).compactMap { name in
+      guard let thread = Int32(name),
+        let line = Files.smallText("/proc/\(process)/task/\(name)/stat", limit: 1024),
+        let end = line.lastIndex(of: ")")
+      else { return nil }
+      let state = line[end...].split(separator: " ").dropFirst().first
+      return state == "Z" || state == "X" ? nil : thread
+    }
+  }
+}

@@ -5,7 +5,8 @@ package import SystemPackage
 /// What a daemon has mounted, in a file that outlives it, so that others can free what it held if
 /// it is killed: see `release`.
 ///
-/// A line with the daemon's process and the time of its start, then one for each mount: the device,
+/// A line with the daemon's process and the time of its start, and the same of the process that becomes
+/// the next daemon when this one dies, if there is one; then one for each mount: the device,
 /// the inode number of its control file or `-`, and the mount point, in which `mountinfo`'s
 /// characters are escaped as they are there.
 package struct ServedMounts: Hashable, Sendable {
@@ -42,10 +43,12 @@ package struct ServedMounts: Hashable, Sendable {
   package static let fileName = "mounts.served"
 
   package let daemon: Processes.Start
+  package let keeper: Processes.Start?
   package var mounts: [Mount]
 
-  package init(daemon: Processes.Start, mounts: [Mount]) {
+  package init(daemon: Processes.Start, keeper: Processes.Start? = nil, mounts: [Mount]) {
     self.daemon = daemon
+    self.keeper = keeper
     self.mounts = mounts
   }
 
@@ -54,11 +57,15 @@ package struct ServedMounts: Hashable, Sendable {
     guard let text = Files.smallText(path, limit: 1 << 20) else { return nil }
     let lines = text.split(separator: "\n")
     let numbers = lines.first?.split(separator: " ") ?? []
-    guard numbers.count == 2, let process = Int32(numbers[0]), let ticks = UInt64(numbers[1]) else {
-      return nil
+    func process(_ index: Int) -> Processes.Start? {
+      guard numbers.count >= index + 2, let number = Int32(numbers[index]),
+        let ticks = UInt64(numbers[index + 1])
+      else { return nil }
+      return Processes.Start(number: number, ticks: ticks)
     }
+    guard let daemon = process(0) else { return nil }
     return ServedMounts(
-      daemon: Processes.Start(number: process, ticks: ticks),
+      daemon: daemon, keeper: process(2),
       mounts: lines.dropFirst().compactMap { line in
         let words = line.split(separator: " ")
         guard words.count == 3 else { return nil }
@@ -71,7 +78,9 @@ package struct ServedMounts: Hashable, Sendable {
 
   /// Not durable: after the machine has started anew there is nothing to free.
   package func write(_ path: String) throws(Errno) {
-    var text = "\(daemon.number) \(daemon.ticks)\n"
+    var text = "\(daemon.number) \(daemon.ticks)"
+    if let keeper { text += " \(keeper.number) \(keeper.ticks)" }
+    text += "\n"
     for mount in mounts {
       let control = mount.control.map { "\($0)" } ?? "-"
       text += "\(mount.device) \(control) \(MountTable.escape(Array(mount.mountpoint.utf8)))\n"
@@ -101,9 +110,19 @@ extension ServedMounts {
     // A process that ends in good order is in that state for a moment, too.
     let deadline = monotonicNanoseconds() + UInt64(milliseconds) * 1_000_000
     var next = monotonicNanoseconds() + 50_000_000
+    // The next daemon answers what the killed one waits for.
+    let keeperDeadline = monotonicNanoseconds() + 5_000_000_000
     var left = served.mounts
     while Processes.isEnding(served.daemon) {
       let now = monotonicNanoseconds()
+      if let keeper = served.keeper, now < keeperDeadline,
+        Processes.start(of: keeper.number) == keeper
+      {
+        guard read(state + "/" + fileName)?.daemon == served.daemon else { return .free }
+        next = now
+        usleep(5000)
+        continue
+      }
       if now >= deadline { return .stuck(served.daemon, left: left) }
       if now >= next {
         left.removeAll { AbortableConnection.abort($0) }

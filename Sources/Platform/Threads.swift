@@ -1,3 +1,4 @@
+internal import CLinux
 package import Glibc
 
 /// Starts a thread that runs `body` and is then gone.
@@ -19,6 +20,9 @@ package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
   pthread_detach(thread)
   return thread
 }
+
+/// The kernel's number of the calling thread. `gettid(2)`.
+package func currentThreadNumber() -> Int32 { linux_thread_number() }
 
 /// Threads wait at it while it is closed.
 package final class Gate: @unchecked Sendable {

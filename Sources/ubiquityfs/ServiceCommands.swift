@@ -19,7 +19,8 @@ struct DaemonCommand: ParsableCommand {
     commandName: "daemon", abstract: "Run the daemon in the foreground.",
     discussion: """
       Commands that need the daemon start it; this is for a service manager. SIGTERM and SIGINT \
-      flush, unmount and end it. It logs to stderr and to daemon.log in the state directory.
+      flush, unmount and end it. It logs to stderr and to daemon.log in the state directory. When a \
+      daemon dies, another one goes on with its mounts; programs see a pause.
       """)
 
   @Option(
@@ -28,6 +29,9 @@ struct DaemonCommand: ParsableCommand {
       valueName: "level"),
     completion: .list(Configuration.logLevels))
   var logLevel: String?
+
+  @Flag(help: "Take over from the daemon that runs, with its mounts as they are.")
+  var replace = false
 
   @Flag(help: .hidden) var detached = false
 
@@ -46,7 +50,8 @@ struct DaemonCommand: ParsableCommand {
     let state = try configuration.stateDirectory(
       flag: options.state, environment: GlobalOptions.environment)
     try DaemonProcess.run(
-      state: state, configuration: configuration, isDetached: detached, isQuiet: options.quiet)
+      state: state, configuration: configuration, isDetached: detached, isQuiet: options.quiet,
+      replaces: replace)
   }
 }
 

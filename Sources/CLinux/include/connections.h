@@ -17,7 +17,34 @@ enum {
   linux_watchdog_remove = 2,
   /// The daemon is crashing: act at once.
   linux_watchdog_act = 3,
+  /// Keep the descriptor that comes along for a successor. `key` is its connection's, or 0 for the lock
+  /// of the state directory; `minor` is a `linux_kept_*`.
+  linux_watchdog_keep = 4,
+  /// The daemon ends, or another one has all: end without acting.
+  linux_watchdog_end = 5,
 };
+
+/// What a kept descriptor is.
+enum {
+  linux_kept_lock = 0,
+  linux_kept_device = 1,
+  linux_kept_record = 2,
+};
+
+/// How a daemon is started in the place of one that died. All of it stays as it is while watchdogs run.
+struct linux_successor {
+  const char *program;
+  /// Ends with NULL.
+  char *const *arguments;
+  /// What its stdout and stderr are.
+  const char *log;
+  /// How many daemons in a row died early before this one.
+  uint32_t early_deaths;
+};
+
+/// The environment variable that tells a successor what it was left. `linux_successor` in succession.c
+/// has its form.
+extern const char *const linux_succession_variable;
 
 struct linux_watchdog_message {
   uint32_t kind;
@@ -38,12 +65,18 @@ int linux_mount_table_has(const char *table, uint32_t minor, uint64_t place);
 /// Sends a message, with a descriptor unless `file` is negative. Gives 0, or -errno.
 int linux_tell_watchdog(int socket, struct linux_watchdog_message message, int file);
 
-/// Forks a process that guards connections for as long as the calling *thread* lives, and then aborts
-/// those that are left. Gives its number to the caller, or -errno.
+/// Waits for a message that `linux_tell_watchdog` sent, and gives its descriptor, or -1. Gives 0, or
+/// -errno.
+int linux_hear_daemon(int socket, struct linux_watchdog_message *message, int *file);
+
+/// Forks a process that guards connections for as long as the calling *thread* lives. Then it becomes
+/// the `successor`, if connections with kept descriptors are left and it is not NULL, and aborts the
+/// others. Gives its number to the caller, or -errno.
 ///
-/// `socket` is its end of a SOCK_SEQPACKET pair. It keeps no other descriptor of the caller's.
+/// `socket` is its end of a SOCK_SEQPACKET pair. It keeps no descriptor of the caller's but those that
+/// come through the socket.
 /// After the fork only async-signal-safe functions are called: the caller may have threads.
-int linux_fork_watchdog(int socket);
+int linux_fork_watchdog(int socket, const struct linux_successor *successor);
 
 /// Has SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE and SIGABRT tell the watchdog at the other end of `socket`
 /// before they end this process: while a core is dumped its threads are still there.

@@ -19,13 +19,16 @@ extension ContainerCatalog {
     }
   }
 
+  /// `request` as in the calls of names.
   package func setAttribute(
-    _ name: String, of number: InodeNumber, to value: [UInt8], mode: AttributeMode
+    _ name: String, of number: InodeNumber, to value: [UInt8], mode: AttributeMode,
+    request: UInt64 = 0
   ) throws(Errno) {
     flushAhead()
-    try change { engine in
+    _ = try change(for: request, telling: \.self) { engine in
       try engine.requireRoom()
       try engine.setAttribute(number, name, value, mode)
+      return number
     }
   }
 
@@ -46,8 +49,13 @@ extension ContainerCatalog {
   }
 
   /// ENODATA when there is none.
-  package func removeAttribute(_ name: String, of number: InodeNumber) throws(Errno) {
-    try change { try $0.removeAttribute(number, name) }
+  package func removeAttribute(
+    _ name: String, of number: InodeNumber, request: UInt64 = 0
+  ) throws(Errno) {
+    _ = try change(for: request, telling: \.self) { engine in
+      try engine.removeAttribute(number, name)
+      return number
+    }
   }
 
   /// Marks a directory as a package or not. ENOTDIR for what is none.

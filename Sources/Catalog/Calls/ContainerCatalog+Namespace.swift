@@ -3,6 +3,9 @@ package import SystemPackage
 
 /// Names and inodes as POSIX has them. Each call is atomic.
 ///
+/// `request` is what the kernel calls the request that a call does, 0 for none: it is noted with the
+/// change, in one record.
+///
 /// Every change marks the item dirty and, where an entry changes, the directory too, unless they are
 /// of a kind or under a name that does not sync. Permissions are the kernel's to check.
 extension ContainerCatalog {
@@ -25,23 +28,28 @@ extension ContainerCatalog {
   /// a file that is made to be written is never seen as one that is empty and closed. It may take leaf
   /// locks. The call may still throw after.
   package func create(
-    _ name: ItemName, in parent: InodeNumber, _ new: NewItem,
+    _ name: ItemName, in parent: InodeNumber, _ new: NewItem, request: UInt64 = 0,
     noting: (InodeNumber) -> Void = { _ in }
   ) throws(Errno) -> Inode {
     try run { engine in
       let made = try engine.operation {
         try engine.requireRoom()
-        return try engine.create(name, in: parent, new)
+        let made = try engine.create(name, in: parent, new)
+        engine.note(request, made.number)
+        return made
       }
       noting(made.number)
       if engine.hasDirectChanges { try engine.commitDatabase() }
+      if request != 0 { engine.doneObserver?(request, made.number) }
       return made
     }
   }
 
   /// Makes a file that has no name (O_TMPFILE): an orphan that `link` may still name.
-  package func createUnnamed(in parent: InodeNumber, _ new: NewItem) throws(Errno) -> Inode {
-    try change { engine in
+  package func createUnnamed(
+    in parent: InodeNumber, _ new: NewItem, request: UInt64 = 0
+  ) throws(Errno) -> Inode {
+    try change(for: request, telling: \.number) { engine in
       try engine.requireRoom()
       return try engine.createUnnamed(in: parent, new)
     }
@@ -49,10 +57,10 @@ extension ContainerCatalog {
 
   /// Gives an inode a further name. EPERM for a directory, ENOENT for what was removed, EXDEV out of
   /// `.nosync` where the item's identity is taken, and into it where the content is not local.
-  package func link(_ number: InodeNumber, as name: ItemName, in parent: InodeNumber)
-    throws(Errno) -> Inode
-  {
-    try change { engine in
+  package func link(
+    _ number: InodeNumber, as name: ItemName, in parent: InodeNumber, request: UInt64 = 0
+  ) throws(Errno) -> Inode {
+    try change(for: request, telling: \.number) { engine in
       try engine.requireRoom()
       return try engine.link(number, as: name, in: parent)
     }
@@ -64,10 +72,12 @@ extension ContainerCatalog {
   /// `admit` is called under the catalog's lock when a directory can be removed, and may refuse. It
   /// may take leaf locks.
   package func remove(
-    _ name: ItemName, in parent: InodeNumber, directory: Bool,
+    _ name: ItemName, in parent: InodeNumber, directory: Bool, request: UInt64 = 0,
     admit: () throws(Errno) -> Void = {}
   ) throws(Errno) -> Inode {
-    try change { try $0.remove(name, in: parent, directory: directory, admit: admit) }
+    try change(for: request, telling: \.number) {
+      try $0.remove(name, in: parent, directory: directory, admit: admit)
+    }
   }
 
   /// EXDEV for what cannot go into or out of `.nosync` by a rename: evicted content into it, and out
@@ -79,9 +89,10 @@ extension ContainerCatalog {
   /// `admit` is as that of `remove`, for a directory that may take another one's place.
   package func rename(
     _ name: ItemName, in parent: InodeNumber, to newName: ItemName, in newParent: InodeNumber,
-    mode: RenameMode, heir: ContentKey? = nil, admit: () throws(Errno) -> Void = {}
+    mode: RenameMode, heir: ContentKey? = nil, request: UInt64 = 0,
+    admit: () throws(Errno) -> Void = {}
   ) throws(Errno) -> RenameOutcome {
-    try change {
+    try change(for: request, telling: \.moved.number) {
       try $0.rename(
         name, in: parent, to: newName, in: newParent, mode: mode, heir: heir, admit: admit)
     }

@@ -24,13 +24,19 @@ package final class ContainerCatalog: Sendable {
   package let endedUncleanly: Bool
   /// Content files of inodes that were orphans when the catalog was last in use. No row names them.
   package let startupObsolete: [ContentKey]
+  /// Requests of the kernel's that the former process did and may not have answered, as far as the
+  /// database and its journal tell: see `setDoneObserver`.
+  package let doneRequests: [UInt64: InodeNumber]
 
   /// Opens the catalog at `path`, making it where it is missing. `owner` and `group` are those of a
-  /// new catalog's root and `Documents`.
-  package init(path: String, owner: UInt32, group: UInt32, clock: any WallClock)
-    throws(CatalogError)
-  {
-    let opened = try CatalogOpening.open(path: path, owner: owner, group: group, clock: clock)
+  /// new catalog's root and `Documents`. `keepsOrphans`: programs may still have them open.
+  package init(
+    path: String, owner: UInt32, group: UInt32, clock: any WallClock, keepsOrphans: Bool = false
+  ) throws(CatalogError) {
+    let opened = try CatalogOpening.open(
+      path: path, owner: owner, group: group, clock: clock, keepsOrphans: keepsOrphans)
+    doneRequests = Dictionary(
+      opened.done.map { ($0.request, $0.number) }, uniquingKeysWith: { $1 })
     endedUncleanly = opened.endedUncleanly
     startupObsolete = opened.obsolete
     foldedNames = opened.engine.folded
@@ -57,6 +63,12 @@ package final class ContainerCatalog: Sendable {
   /// Called, with no lock held and perhaps often, after a change made an item dirty.
   package func setChangeObserver(_ observer: (@Sendable () -> Void)?) {
     engine.withLock { $0.observer = observer }
+  }
+
+  /// `observer` is told, under the lock, of each request of the kernel's that a call did, before the
+  /// journal may forget it. It may take leaf locks.
+  package func setDoneObserver(_ observer: (@Sendable (UInt64, InodeNumber) -> Void)?) {
+    engine.withLock { $0.doneObserver = observer }
   }
 
   /// Makes all changes up to now survive the end of this process; `durable`, a power cut too.
@@ -136,6 +148,23 @@ package final class ContainerCatalog: Sendable {
     try run { engine in
       let result = try engine.operation { try body(engine) }
       if engine.hasDirectChanges { try engine.commitDatabase() }
+      return result
+    }
+  }
+
+  /// `change` for a request of the kernel's, 0 where there is none, whose answer tells of an inode.
+  func change<Result>(
+    for request: UInt64, telling number: KeyPath<Result, InodeNumber>,
+    _ body: (Engine) throws -> Result
+  ) throws(Errno) -> Result {
+    try run { engine in
+      let result = try engine.operation {
+        let result = try body(engine)
+        engine.note(request, result[keyPath: number])
+        return result
+      }
+      if engine.hasDirectChanges { try engine.commitDatabase() }
+      if request != 0 { engine.doneObserver?(request, result[keyPath: number]) }
       return result
     }
   }

@@ -76,6 +76,9 @@ final class Engine {
   /// Something became dirty since the observer was last called.
   var hasNews = false
   var observer: (@Sendable () -> Void)?
+  var doneObserver: (@Sendable (UInt64, InodeNumber) -> Void)?
+  /// What the operation under way does for the kernel.
+  private var doing: DoneRequest?
   /// Items whose mark changed while `differences` reads; nil when nobody does.
   var touched: Set<ItemID>?
   /// Items that were marked since somebody last asked; nil while nobody does, or after too many.
@@ -184,8 +187,21 @@ final class Engine {
     }
   }
 
+  /// The operation does what the kernel asked for by this request, if it is one.
+  func note(_ request: UInt64, _ number: InodeNumber) {
+    if request != 0 { doing = DoneRequest(request: request, number: number) }
+  }
+
+  /// For an operation that leaves no record.
+  private func storeDoing() throws {
+    guard let doing else { return }
+    try queries.metaSet.run(connection, DoneRequest.key, doing.request.column)
+    try queries.metaSet.run(connection, DoneRequest.numberKey, doing.number.column)
+  }
+
   /// What was done becomes part of the journal, or of the open transaction.
   private func finish() throws {
+    if hasSavepoint || hasSettled { try storeDoing() }
     if hasSavepoint {
       try queries.release.run(connection)
       hasDirectChanges = true
@@ -225,6 +241,7 @@ final class Engine {
   private func recordOperation() throws {
     record.removeAll()
     for (index, step) in undo.enumerated() where isLast(step, index) { add(step) }
+    if let doing { record.add(doing) }
     try append(record.bytes)
     // Not before: what was changed softly stays to be recorded if there is no room.
     for case .inode(let number, _, _) in undo { unjournaled[number] = nil }
@@ -328,6 +345,7 @@ final class Engine {
     hasSavepoint = false
     hasSettled = false
     isSoft = false
+    doing = nil
     undo.removeAll(keepingCapacity: true)
     if holdsConnection {
       holdsConnection = false

@@ -14,6 +14,7 @@ struct RedoRecord {
     case retired = 6
     case writeBegan = 7
     case writeEnded = 8
+    case doneRequest = 9
   }
 
   var isEmpty: Bool { bytes.isEmpty }
@@ -80,6 +81,12 @@ struct RedoRecord {
     if let began { word(UInt64(bitPattern: began)) }
   }
 
+  mutating func add(_ done: DoneRequest) {
+    tag(.doneRequest)
+    word(done.request)
+    word(done.number.rawValue)
+  }
+
   private mutating func tag(_ tag: Tag) { bytes.append(tag.rawValue) }
   private mutating func byte(_ value: UInt8) { bytes.append(value) }
 
@@ -93,8 +100,20 @@ struct RedoRecord {
   }
 }
 
+/// A request of the kernel's that an operation did, with the inode that the answer tells of.
+struct DoneRequest {
+  let request: UInt64
+  let number: InodeNumber
+
+  /// Of the last one that is in no record of the journal, in the database.
+  static let key = "done.request"
+  static let numberKey = "done.inode"
+}
+
 /// Reads a record and does it to the database.
 struct RedoReader {
+  /// What the record says was done for the kernel.
+  private(set) var done: [DoneRequest] = []
   private let bytes: ArraySlice<UInt8>
   private var position: Int
 
@@ -142,6 +161,9 @@ struct RedoReader {
         try queries.beginWrite.run(connection, number.column, try word().column)
       case .writeEnded:
         try queries.endWrite.run(connection, InodeNumber(try word()).column)
+      case .doneRequest:
+        let request = try word()
+        done.append(DoneRequest(request: request, number: InodeNumber(try word())))
       }
     }
   }

@@ -10,17 +10,31 @@ struct Replay {
     self.journal = journal
   }
 
-  /// Gives the sequence of the last record that is done. Durable only when the database's log is
-  /// synchronised: not before that may the journal be begun anew.
-  func run(_ now: Int64) throws -> UInt64 {
-    let covered = try meta("redo.sequence")
-    let records = try journal.records(after: covered, database: try meta("redo.database"))
-    guard let last = records.last else { return covered }
+  struct Result {
+    /// Of the last record that is done.
+    var sequence: UInt64
+    /// What the database, or a record that was replayed, says was done for the kernel.
+    var done: [DoneRequest]
+  }
+
+  /// Durable only when the database's log is synchronised: not before that may the journal be begun
+  /// anew.
+  func run(_ now: Int64) throws -> Result {
+    var result = Result(sequence: try meta("redo.sequence"), done: [])
+    let request = try meta(DoneRequest.key)
+    if request != 0 {
+      let number = InodeNumber(try meta(DoneRequest.numberKey))
+      result.done.append(DoneRequest(request: request, number: number))
+    }
+    let records = try journal.records(
+      after: result.sequence, database: try meta("redo.database"))
+    guard let last = records.last else { return result }
     try queries.begin.run(connection)
     do {
       for record in records {
         var reader = RedoReader(record.payload)
         try reader.redo(connection, queries, now: now)
+        result.done += reader.done
       }
       try queries.metaSet.run(connection, "redo.sequence", last.sequence.column)
       try noteExclusions()
@@ -29,7 +43,8 @@ struct Replay {
       if connection.isInTransaction { try? connection.execute("ROLLBACK") }
       throw error
     }
-    return last.sequence
+    result.sequence = last.sequence
+    return result
   }
 
   /// The journal does not say that something is excluded for the first time; the rows do.

@@ -1,4 +1,5 @@
 internal import GRDB
+internal import GRDBSQLite
 internal import Glibc
 internal import Model
 internal import Platform
@@ -10,20 +11,28 @@ enum CatalogOpening {
     let engine: Engine
     let endedUncleanly: Bool
     let obsolete: [ContentKey]
+    let done: [DoneRequest]
   }
 
   static func open(
-    path: String, owner: UInt32, group: UInt32, clock: any WallClock
+    path: String, owner: UInt32, group: UInt32, clock: any WallClock, keepsOrphans: Bool
   ) throws(CatalogError) -> sending Opened {
     do {
+      _ = withoutLocks
       let queue = try DatabaseQueue(path: path, configuration: configuration())
       try queue.inDatabase { db in try migrate(db) }
       return try prepare(
-        queue, path: path, owner: owner, group: group, clock: clock)
+        queue, path: path, owner: owner, group: group, clock: clock, keepsOrphans: keepsOrphans)
     } catch {
       throw catalogError(error)
     }
   }
+
+  /// The lock of the state directory is what keeps others away. A daemon that was killed may keep
+  /// SQLite's own locks while a thread of it waits for an answer that the next daemon is to give.
+  private static let withoutLocks: Void = {
+    sqlite3_vfs_register(sqlite3_vfs_find("unix-none"), 1)
+  }()
 
   private static func configuration() -> Configuration {
     var configuration = Configuration()
@@ -67,7 +76,8 @@ enum CatalogOpening {
   }
 
   private static func prepare(
-    _ queue: DatabaseQueue, path: String, owner: UInt32, group: UInt32, clock: any WallClock
+    _ queue: DatabaseQueue, path: String, owner: UInt32, group: UInt32, clock: any WallClock,
+    keepsOrphans: Bool
   ) throws -> sending Opened {
     let connection = try SQLConnection(queue)
     let queries = Queries()
@@ -87,7 +97,7 @@ enum CatalogOpening {
     let parts = path.split(separator: "/").dropLast().joined(separator: "/")
     let directory = (path.hasPrefix("/") ? "/" : "") + parts
     try Files.synchronizeDirectory(directory.isEmpty ? "." : directory)
-    try journal.start(after: replayed)
+    try journal.start(after: replayed.sequence)
     let engine = Engine(
       connection: connection, log: log, journal: journal, clock: clock,
       start: Engine.Start(
@@ -95,7 +105,8 @@ enum CatalogOpening {
         nextInode: max(UInt64(bitPattern: try meta("next.inode") ?? 1), (greatest?.0 ?? 0) + 1),
         // The low numbers stand for `.` and `..`.
         nextEntry: max(try meta("next.entry") ?? 15, greatest?.1 ?? 0),
-        databaseSequence: UInt64(bitPattern: try meta("redo.database") ?? 0), sequence: replayed,
+        databaseSequence: UInt64(bitPattern: try meta("redo.database") ?? 0),
+        sequence: replayed.sequence,
         hasExclusions: try meta("exclusions") != nil,
         hasInitialLists: try meta("lists.initial") != nil),
       reserve: SpaceReserve(log: log, catalog: path))
@@ -108,14 +119,20 @@ enum CatalogOpening {
       if epoch == 1 { try engine.makeFirstItems(owner: owner, group: group) }
       if try engine.stagesInPlace() { try engine.dropStaged() }
       for orphan in try engine.orphans() {
-        if let key = try engine.reclaim(orphan.number) { obsolete.append(key) }
+        if keepsOrphans {
+          // The kernel lets only what was made without a name have one after it lost its last.
+          engine.unnamed.insert(orphan.number)
+        } else if let key = try engine.reclaim(orphan.number) {
+          obsolete.append(key)
+        }
       }
     }
     guard let root = try? engine.inode(.root), root.kind == .directory, root.item == .root else {
       throw CatalogError.damaged("it has no root directory")
     }
     try engine.commitDatabase()
-    return Opened(engine: engine, endedUncleanly: endedUncleanly, obsolete: obsolete)
+    return Opened(
+      engine: engine, endedUncleanly: endedUncleanly, obsolete: obsolete, done: replayed.done)
   }
 
   private static func catalogError(_ error: any Error) -> CatalogError {

@@ -36,7 +36,7 @@ final class ChangeEcho: Sendable {
     var budget = WatchReadingBudget()
   }
 
-  let stage = EchoStage()
+  let stage: EchoStage
   private let fileSystem: ContainerFileSystem
   private let mountpoint: Mountpoint
   private let notifier: Lock<FuseNotifier?> = Lock(nil)
@@ -47,6 +47,7 @@ final class ChangeEcho: Sendable {
   init(_ fileSystem: ContainerFileSystem, mountpoint: Mountpoint) {
     self.fileSystem = fileSystem
     self.mountpoint = mountpoint
+    stage = EchoStage(record: fileSystem.record)
   }
 
   deinit { queue.stop() }

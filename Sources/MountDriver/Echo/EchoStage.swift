@@ -1,4 +1,6 @@
 internal import Catalog
+internal import FileSystem
+internal import FuseKernel
 internal import Model
 internal import Platform
 internal import Synchronization
@@ -50,15 +52,26 @@ final class EchoStage: Sendable {
   static let handle = UInt64.max
 
   private let thread = Atomic<Int32>(0)
+  private let former = Atomic<Int32>(0)
+  private let record: MountRecord?
+
+  init(record: MountRecord?) { self.record = record }
+
+  /// The thread of an earlier daemon's echo. What it had asked for is not to be done either.
+  func setFormer(thread number: Int32) { former.store(number, ordering: .releasing) }
   /// A leaf.
   private let state = Lock(State())
 
   // MARK: The echo's side
 
-  func begin(thread number: Int32) { thread.store(number, ordering: .releasing) }
+  func begin(thread number: Int32) {
+    record?.setEcho(thread: number)
+    thread.store(number, ordering: .releasing)
+  }
 
   func end() {
     thread.store(0, ordering: .releasing)
+    record?.setEcho(thread: 0)
     state.withLock { $0 = State() }
   }
 
@@ -90,9 +103,13 @@ final class EchoStage: Sendable {
 
   // MARK: The handler's side
 
-  func isOurs(_ process: Int32) -> Bool {
+  func isOurs(_ caller: FuseCaller) -> Bool {
+    if caller.request.isResent {
+      let number = former.load(ordering: .acquiring)
+      return number != 0 && number == caller.process
+    }
     let number = thread.load(ordering: .relaxed)
-    return number != 0 && number == process
+    return number != 0 && number == caller.process
   }
 
   /// Nil for what is as it is.

@@ -1,0 +1,143 @@
+package import ControlProtocol
+internal import FileSystem
+internal import Glibc
+package import Logging
+package import Platform
+internal import SystemPackage
+
+/// A daemon gives its mounts to another program, which goes on with them: a new version of itself, or
+/// one that a service manager started.
+///
+/// The order: the other program has the lock and the mounts; this one stops serving; it says so and
+/// ends, as if it had been killed; the other one waits for its end and opens everything. Until this
+/// daemon has said so, the other program holds nothing that acts if it dies. From then on its own
+/// watchdog does.
+package final class Handover: Sendable {
+  private let service: DaemonService
+  private let watchdog: ConnectionWatchdog
+  private let lock: OpenFile
+  private let mayGiveWay: Bool
+  private let logger: Logger
+
+  /// `mayGiveWay`: to one that does not insist. For a daemon that nobody started.
+  package init(
+    _ service: DaemonService, _ watchdog: ConnectionWatchdog, lock: OpenFile, mayGiveWay: Bool,
+    logger: Logger
+  ) {
+    self.service = service
+    self.watchdog = watchdog
+    self.lock = lock
+    self.mayGiveWay = mayGiveWay
+    self.logger = logger
+  }
+
+  // MARK: The daemon that gives
+
+  /// Ends the process, or throws and changes nothing.
+  func run(
+    _ request: HandOverRequest, _ connection: ClientConnection
+  ) throws(ControlError) -> HandOverAnswer {
+    guard request.isForced || mayGiveWay else {
+      throw ControlError(
+        .busy, "a second daemon: one serves this state directory already (process \(getpid()))")
+    }
+    guard request.record == MountRecord.version else {
+      throw ControlError(
+        .failed,
+        "version \(request.version) cannot take over from the daemon, which is version "
+          + "\(Product.version): stop the daemon (process \(getpid())) with SIGTERM and mount again"
+      )
+    }
+    return try service.turn.withLock { _ throws(ControlError) in
+      let (mounts, others) = watchdog.kept
+      if let first = others.first {
+        throw ControlError(
+          .busy,
+          "the mount at \(first) cannot go on with another daemon: its requests come by io_uring, "
+            + "or the kernel is before Linux 6.16. Unmount it first")
+      }
+      do throws(Errno) {
+        try give(mounts, connection.socket)
+      } catch {
+        throw ControlError(.failed, "the mounts could not be handed over: \(error)")
+      }
+      end(connection.socket)
+    }
+  }
+
+  /// Returns when the other program has everything.
+  private func give(_ mounts: [KeptMount], _ socket: OpenFile) throws(Errno) {
+    let line = try? Message.reply(id: Self.identity, HandOverAnswer(pid: getpid()))
+    guard let line else { throw .invalidArgument }
+    try UnixSocket.send(line, to: socket)
+    try DescriptorChannel.send(lock: lock, mounts, to: socket)
+    try DescriptorChannel.receiveEnd(from: socket)
+  }
+
+  private func end(_ socket: OpenFile) -> Never {
+    logger.notice("another daemon goes on")
+    service.quiesce()
+    do throws(Errno) {
+      // If the other program is gone by now, the watchdog starts one when this process ends.
+      guard !UnixSocket.isClosedByPeer(socket) else { throw .connectionReset }
+      watchdog.end()
+      try DescriptorChannel.sendEnd(to: socket)
+    } catch {
+      logger.error("the other daemon is gone: \(error)")
+    }
+    _exit(0)
+  }
+
+  // MARK: The program that takes
+
+  private static let identity = MessageID.number(1)
+
+  /// Takes over from the daemon of the directory. Nil where there is none, and where it does not give
+  /// way to one that does not insist, as to be found by who then takes the lock.
+  static func request(
+    _ state: StateDirectory, isForced: Bool
+  ) throws(ControlError) -> Succession? {
+    guard
+      let socket = try? UnixSocket.connect(
+        directory: state.path, name: DaemonProcess.socketName)
+    else { return nil }
+    let answer: HandOverAnswer
+    do {
+      let request = HandOverRequest(
+        record: MountRecord.version, version: Product.version, isForced: isForced)
+      try UnixSocket.send(
+        Message.request(id: identity, method: Methods.HandOver.name, request), to: socket)
+      answer = try self.answer(from: socket)
+    } catch let error as ControlError {
+      guard isForced else { return nil }
+      throw error
+    } catch {
+      // It ended, or is another program.
+      return nil
+    }
+    do throws(Errno) {
+      let succession = try DescriptorChannel.receive(from: socket, predecessor: answer.pid)
+      try DescriptorChannel.sendEnd(to: socket)
+      try DescriptorChannel.receiveEnd(from: socket)
+      return succession
+    } catch {
+      throw ControlError(.failed, "the daemon did not hand over its mounts: \(error)")
+    }
+  }
+
+  /// Byte for byte: what follows the line comes with descriptors.
+  private static func answer(from socket: OpenFile) throws -> HandOverAnswer {
+    var line: [UInt8] = []
+    while line.last != 0x0A {
+      guard line.count < LineBuffer.maximumLength else { throw Errno.messageTooLong }
+      let piece = try UnixSocket.receive(socket, upTo: 1)
+      guard !piece.isEmpty else { throw Errno.connectionReset }
+      line += piece
+    }
+    switch try Message.received(HandOverAnswer.self, in: line) {
+    case .result(let answer): return answer
+    case .failure(let error): throw error.controlError
+    case .notification: throw Errno.badMessage
+    }
+  }
+}

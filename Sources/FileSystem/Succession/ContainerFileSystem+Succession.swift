@@ -1,0 +1,104 @@
+package import Catalog
+internal import Coordination
+package import Model
+package import Platform
+package import SystemPackage
+
+/// What an earlier daemon had done when it died, or was replaced, before it answered.
+struct ResentRequests {
+  /// Changes of names, and the inodes that their answers tell of.
+  var done: [UInt64: InodeNumber] = [:]
+  var opens: [UInt64: RecordedOpen] = [:]
+}
+
+extension ContainerFileSystem {
+  /// Goes on with what an earlier daemon left in the record; gives how many opens could not be
+  /// restored. Before the kernel's requests are served, and before anything else changes the container.
+  /// `start` is a time before `recover` looked at the content files.
+  package func restore(_ record: MountRecord, start: Timestamp) throws(Errno) -> Int {
+    let orphans = try catalog.orphans().map(\.number)
+    nodes.inherit(try record.knownInodes(), orphans: orphans)
+    let service = passthrough.withLock { $0 }
+    var done = catalog.doneRequests
+    done.merge(record.doneRequests()) { first, _ in first }
+    var opens: [UInt64: RecordedOpen] = [:]
+    var lost = 0
+    for (slot, open) in record.openings.all() {
+      do throws(Errno) {
+        try restore(open, slot, service, start)
+        if open.request != 0 { opens[open.request] = open }
+      } catch {
+        lost += 1
+      }
+    }
+    resent.withLock { $0 = ResentRequests(done: done, opens: opens) }
+    for number in orphans where !nodes.isUsed(number) { coordinator.reclaim(number) }
+    try catalog.commit(durable: true)
+    return lost
+  }
+
+  private func restore(
+    _ open: RecordedOpen, _ slot: Int, _ service: (any ContentPassthrough)?, _ start: Timestamp
+  ) throws(Errno) {
+    if open.backing != nil, service == nil { throw .notSupported }
+    let size = try inode(open.number).size
+    // The kernel may have pages of all of it.
+    let handle = try acquire(
+      open.number, canRead: open.canRead, canWrite: open.canWrite, needsFlush: open.needsFlush,
+      isOpen: true, by: open.process, cachedUpTo: MappedTail.pages(upTo: size))
+    do throws(Errno) {
+      try handle.content.restoreKernelOpen(
+        writing: open.canWrite, backing: open.backing, through: service, start: start)
+    } catch {
+      close(handle)
+      throw error
+    }
+    handle.began(open.backing == nil ? .daemon : .kernel)
+    handle.isRecorded(in: slot)
+    handles.restore(handle, as: open.handle)
+  }
+
+  /// Writes an open to the record, before the kernel hears of it.
+  func note(
+    _ result: OpenResult, _ handle: OpenFileHandle, _ request: RequestIdentity
+  ) throws(Errno) {
+    guard let record else { return }
+    let slot = try record.openings.add(
+      RecordedOpen(
+        handle: result.handle, request: request.value, number: handle.number,
+        canRead: handle.canRead, canWrite: handle.canWrite, needsFlush: handle.needsFlush,
+        tellsFlush: result.needsFlush, asks: result.asks, backing: result.backing,
+        process: handle.process))
+    handle.isRecorded(in: slot)
+  }
+
+  // MARK: Requests that came before
+
+  /// The inode of a change of names that an earlier daemon made for the request.
+  func doneBefore(_ request: RequestIdentity) -> InodeNumber? {
+    guard request.isResent else { return nil }
+    return resent.withLock { $0.done[request.value] }
+  }
+
+  /// The open that an earlier daemon made for the request.
+  func openedBefore(_ request: RequestIdentity) -> OpenResult? {
+    guard request.isResent, let open = resent.withLock({ $0.opens[request.value] }) else {
+      return nil
+    }
+    return OpenResult(
+      handle: open.handle, keepsCache: false, needsFlush: open.tellsFlush, backing: open.backing,
+      asks: open.asks)
+  }
+
+  func createdBefore(
+    _ request: RequestIdentity
+  ) throws(Errno) -> (FileStatus, OpenResult)? {
+    guard let result = openedBefore(request) else { return nil }
+    let moment = moment
+    let number = try handles.get(result.handle).number
+    return (remembered(try inode(number), readAt: moment), result)
+  }
+
+  /// The inodes that the kernel knows from an earlier daemon.
+  package func inheritedInodes() -> [InodeNumber] { nodes.inherited() }
+}
