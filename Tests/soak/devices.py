@@ -20,6 +20,8 @@ class Refused(Exception):
 
 class Device:
     mount_options = []
+    # Most drills that kill a daemon start the next one themselves.
+    keeper = "off"
 
     def __init__(self, account, name):
         self.name = name
@@ -32,7 +34,8 @@ class Device:
             file.write("sync: {deletionShare: 1}\n")
         self.environment = dict(
             os.environ, UBIQUITYFS_STATE=os.path.join(account.root, name),
-            UBIQUITYFS_CONFIG=configuration, LC_ALL="C", **account.environment)
+            UBIQUITYFS_CONFIG=configuration, LC_ALL="C",
+            UBIQUITYFS_KEEPER=self.keeper, **account.environment)
         os.mkdir(self.mountpoint)
         self.pid = None
         # From here on there may be a daemon that is to be ended.
