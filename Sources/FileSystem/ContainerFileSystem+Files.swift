@@ -308,9 +308,11 @@ extension ContainerFileSystem {
 
   package func release(_ handle: UInt64) {
     guard let file = handles.remove(handle) else { return }
-    close(file)
-    // Last: until then the next daemon closes it.
+    // First: the number of the kernel's file is given back with the last close, and another daemon must
+    // not answer an open with it. What else a close does that daemon finds out by itself.
     if let slot = file.slot { record?.openings.remove(slot) }
+    FaultPoint.reach("release.unrecorded")
+    close(file)
   }
 
   func close(_ file: OpenFileHandle) {
