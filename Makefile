@@ -153,6 +153,7 @@ install: ## install the release binary, built if it is not there (PREFIX=, DESTD
 	install -D -m 755 mount-helpers/mount.ubiquityfs $(DESTDIR)$(HELPERDIR)/mount.ubiquityfs
 	for unit in mount-helpers/*.service; do \
 	  sed 's|/usr/bin/ubiquityfs|$(PREFIX)/bin/ubiquityfs|g' "$$unit" > "$(units)/$${unit##*/}"; done
+	@test -n "$(DESTDIR)" || .ci/replace-daemons $(PREFIX)/bin/ubiquityfs
 
 uninstall: ## remove what `install` put there
 	rm -f $(installed)/bin/ubiquityfs $(bash_completions)/ubiquityfs $(zsh_completions)/_ubiquityfs \

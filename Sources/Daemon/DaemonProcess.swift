@@ -8,7 +8,8 @@ internal import SystemPackage
 package enum DaemonProcess {
   package static let socketName = "control.sock"
 
-  /// Serves a state directory until SIGTERM, SIGINT or SIGHUP. `isDetached`: started by a command,
+  /// Serves a state directory until SIGTERM, SIGINT or SIGHUP. On SIGUSR2 another daemon, of the program
+  /// as it is on the disk then, goes on with the mounts. `isDetached`: started by a command,
   /// with the log file as stderr; else it logs to stderr too.
   package static func run(
     state path: String, configuration: Configuration, isDetached: Bool, isQuiet: Bool,
@@ -21,7 +22,7 @@ package enum DaemonProcess {
     // Before there are threads: all of them leave these to the one that waits for them.
     var signals = sigset_t()
     sigemptyset(&signals)
-    for signal in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&signals, signal) }
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR2] { sigaddset(&signals, signal) }
     pthread_sigmask(SIG_BLOCK, &signals, nil)
 
     let state = try StateDirectory.prepare(path)
@@ -79,8 +80,15 @@ package enum DaemonProcess {
     try server.start(directory: state.path, name: socketName)
     unmapUnusedCode()
 
+    let manager = ServiceManager()
+    manager.ready()
     var received: Int32 = 0
-    while sigwait(&signals, &received) != 0 {}
+    while true {
+      guard sigwait(&signals, &received) == 0 else { continue }
+      guard received == SIGUSR2 else { break }
+      handover.replaceItself()
+    }
+    manager.stopping()
     logger.info("signal \(received): flushing and unmounting")
     server.stop()
     service.stop()

@@ -49,19 +49,39 @@ package final class Handover: Sendable {
       )
     }
     return try service.turn.withLock { _ throws(ControlError) in
-      let (mounts, others) = watchdog.kept
-      if let first = others.first {
-        throw ControlError(
-          .busy,
-          "the mount at \(first) cannot go on with another daemon: its requests come by io_uring, "
-            + "or the kernel is before Linux 6.16. Unmount it first")
-      }
+      let mounts = try keptMounts()
       do throws(Errno) {
         try give(mounts, connection.socket)
       } catch {
         throw ControlError(.failed, "the mounts could not be handed over: \(error)")
       }
       end(connection.socket)
+    }
+  }
+
+  private func keptMounts() throws(ControlError) -> [KeptMount] {
+    let (mounts, others) = watchdog.kept
+    guard let first = others.first else { return mounts }
+    throw ControlError(
+      .busy,
+      "the mount at \(first) cannot go on with another daemon: its requests come by io_uring, the "
+        + "kernel is before Linux 6.16, or \(Keeper.variable)=off. Unmount it first")
+  }
+
+  /// Ends the process as if it had been killed, but with everything durable and nothing under way, so
+  /// that the watchdog starts the program anew: as it is on the disk now. Returns where that cannot be.
+  package func replaceItself() {
+    service.turn.withLock { _ in
+      do throws(ControlError) {
+        guard try !keptMounts().isEmpty, watchdog.keeper != nil else {
+          return logger.notice("nothing is mounted that another daemon could go on with")
+        }
+      } catch {
+        return logger.error("\(error.message)")
+      }
+      logger.notice("another daemon goes on")
+      service.quiesce()
+      _exit(0)
     }
   }
 

@@ -30,7 +30,8 @@ final class TestAccount: Sendable {
       "XDG_DATA_HOME": root + "/home", "LC_ALL": "C", "TZ": "UTC", "SOURCES": Self.sourceRoot,
       "PATH": Self.binaryDirectory + ":" + (ProcessInfo.processInfo.environment["PATH"] ?? ""),
       // Most tests that kill a daemon start the next one themselves.
-      "UBIQUITYFS_KEEPER": "off", "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "T", "GIT_AUTHOR_EMAIL": "t@example.org",
+      "UBIQUITYFS_KEEPER": "off",
+      "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "T", "GIT_AUTHOR_EMAIL": "t@example.org",
       "GIT_COMMITTER_NAME": "T", "GIT_COMMITTER_EMAIL": "t@example.org",
     ]
     for name in names.withLock({ $0 }) {
