@@ -14,6 +14,7 @@ SOAK_MINUTES ?= 60
 KILL_MINUTES ?= 10
 CLAIM_MINUTES ?= 10
 KILLS ?= 1000
+REPLACEMENTS ?= 1000
 CEPH_MINUTES ?= 10
 RESTORES ?= 100
 CEPH ?=
@@ -35,7 +36,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-claims soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +103,9 @@ soak-kills: build ## ten minutes of two devices whose daemons are killed all the
 
 soak-hangs: build ## a thousand kills under load: commands that hang, and when a new mount answers (KILLS=)
 	@Tests/soak/hangs --binary $(binary) --kills $(KILLS)
+
+soak-replace: build ## kills and replacements of daemons that no program notices (KILLS=, REPLACEMENTS=)
+	@Tests/soak/replace --binary $(binary) --kills $(KILLS) --replacements $(REPLACEMENTS)
 
 soak-claims: build ## ten minutes of programs that take claims on the same files (CLAIM_MINUTES=)
 	@Tests/soak/claims --binary $(binary) --minutes $(CLAIM_MINUTES)

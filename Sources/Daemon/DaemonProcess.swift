@@ -27,15 +27,19 @@ package enum DaemonProcess {
 
     let state = try StateDirectory.prepare(path)
     // A daemon that came in the place of one that died gives way to one that a service manager starts.
-    if succession == nil, !isDetached {
-      succession = try Handover.request(state, isForced: replaces)
-    }
     let lock: OpenFile
     if let left = succession?.lock {
       try state.takeOver(left)
       lock = left
-    } else {
+    } else if isDetached {
       lock = try state.lock()
+    } else {
+      switch try Handover.begin(state, isForced: replaces) {
+      case .lock(let taken): lock = taken
+      case .succession(let given):
+        try state.takeOver(given.lock)
+        (succession, lock) = (given, given.lock)
+      }
     }
     defer { withExtendedLifetime((lock, succession)) {} }
     if isDetached {

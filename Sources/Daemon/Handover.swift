@@ -110,36 +110,76 @@ package final class Handover: Sendable {
 
   // MARK: The program that takes
 
+  /// In milliseconds. Something else may be mounted or unmounted first.
+  private static let patience: Int32 = 60_000
   private static let identity = MessageID.number(1)
 
-  /// Takes over from the daemon of the directory. Nil where there is none, and where it does not give
-  /// way to one that does not insist, as to be found by who then takes the lock.
-  static func request(
+  enum Outcome {
+    /// Nobody answers there.
+    case noDaemon
+    /// The daemon does not give way to one that does not insist.
+    case refused
+    case taken(Succession)
+  }
+
+  /// Takes over from the daemon of the directory, or takes the lock where there is none. One that begins
+  /// or ends just now has the lock and does not answer yet, or any more.
+  static func begin(
     _ state: StateDirectory, isForced: Bool
-  ) throws(ControlError) -> Succession? {
+  ) throws(ControlError) -> Beginning {
+    let deadline = monotonicNanoseconds() + 10_000_000_000
+    while true {
+      let isLast: Bool
+      switch try request(state, isForced: isForced) {
+      case .taken(let succession): return .succession(succession)
+      case .refused: isLast = true
+      case .noDaemon: isLast = monotonicNanoseconds() > deadline
+      }
+      do throws(ControlError) { return .lock(try state.lock()) } catch {
+        guard error.status == .busy, !isLast else { throw error }
+      }
+      usleep(50_000)
+    }
+  }
+
+  enum Beginning {
+    case lock(OpenFile)
+    case succession(Succession)
+  }
+
+  private static func request(
+    _ state: StateDirectory, isForced: Bool
+  ) throws(ControlError) -> Outcome {
+    // One that was killed may have the socket for good.
+    if let complaint = ServedMounts.release(state: state.path).complaint {
+      throw ControlError(.failed, complaint)
+    }
     guard
       let socket = try? UnixSocket.connect(
         directory: state.path, name: DaemonProcess.socketName)
-    else { return nil }
+    else { return .noDaemon }
     let answer: HandOverAnswer
     do {
       let request = HandOverRequest(
         record: MountRecord.version, version: Product.version, isForced: isForced)
       try UnixSocket.send(
         Message.request(id: identity, method: Methods.HandOver.name, request), to: socket)
+      guard UnixSocket.waitUntilReadable(socket, milliseconds: patience) else {
+        throw ControlError(.timedOut, "the daemon does not answer; stop it with SIGTERM")
+      }
       answer = try self.answer(from: socket)
     } catch let error as ControlError {
-      guard isForced else { return nil }
+      guard isForced else { return .refused }
       throw error
     } catch {
-      // It ended, or is another program.
-      return nil
+      // It ended.
+      return .noDaemon
     }
     do throws(Errno) {
       let succession = try DescriptorChannel.receive(from: socket, predecessor: answer.pid)
       try DescriptorChannel.sendEnd(to: socket)
       try DescriptorChannel.receiveEnd(from: socket)
-      return succession
+      return .taken(succession)
     } catch {
       throw ControlError(.failed, "the daemon did not hand over its mounts: \(error)")
     }

@@ -74,7 +74,7 @@ extension ContainerFileSystem {
         if try catalog.attribute(name, of: number) == value { return }
       } catch .noData {}
     }
-    try catalog.setAttribute(name, of: number, to: value, mode: mode, request: request.value)
+    try catalog.setAttribute(name, of: number, to: value, mode: mode, request: mark(of: request))
     FaultPoint.reach("attribute.set")
     try noteChanged(number)
     if name.hasPrefix("user.") { coordinator.tell(.attributes, number) }
@@ -89,12 +89,12 @@ extension ContainerFileSystem {
       throw UbiquityAttribute(name: name) == nil ? Errno.noData : Errno.notPermitted
     case .user(let name):
       guard try holdsUserAttributes(number) else { throw Errno.notPermitted }
-      try catalog.removeAttribute(name, of: number, request: request.value)
+      try catalog.removeAttribute(name, of: number, request: mark(of: request))
       FaultPoint.reach("attribute.removed")
       try noteChanged(number)
       coordinator.tell(.attributes, number)
     case .local(let name):
-      try catalog.removeAttribute(name, of: number, request: request.value)
+      try catalog.removeAttribute(name, of: number, request: mark(of: request))
       try noteChanged(number)
     case .list(let name):
       try removeAccessList(name, of: number)

@@ -128,7 +128,8 @@ extension ContainerFileSystem {
     }
     var noted: InodeNumber?
     do throws(Errno) {
-      return try catalog.create(name, in: parent, new, request: caller.request.value) { number in
+      return try catalog.create(name, in: parent, new, request: mark(of: caller.request)) {
+        number in
         noted = number
         coordinator.opened(number, forWriting: mode.canWrite, by: caller.process)
       }
@@ -160,7 +161,7 @@ extension ContainerFileSystem {
     if let done = doneBefore(caller.request) {
       made = try inode(done)
     } else {
-      made = try catalog.createUnnamed(in: parent, new, request: caller.request.value)
+      made = try catalog.createUnnamed(in: parent, new, request: mark(of: caller.request))
     }
     do throws(Errno) {
       try storeInitialAccess(access, of: made.number)

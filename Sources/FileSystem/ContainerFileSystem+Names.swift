@@ -61,7 +61,7 @@ extension ContainerFileSystem {
     if let done = doneBefore(request) {
       made = try inode(done)
     } else {
-      made = try catalog.create(name, in: parent, new, request: request.value)
+      made = try catalog.create(name, in: parent, new, request: mark(of: request))
     }
     FaultPoint.reach("make.made")
     if access.hasLists {
@@ -88,7 +88,7 @@ extension ContainerFileSystem {
     if let done = doneBefore(request) { return remembered(try inode(done), readAt: moment) }
     let name = try meaning(of: name, in: parent)
     let linked = remembered(
-      try catalog.link(number, as: name, in: parent, request: request.value), readAt: moment)
+      try catalog.link(number, as: name, in: parent, request: mark(of: request)), readAt: moment)
     FaultPoint.reach("link.made")
     coordinator.tell(.created, name, in: parent)
     return linked
@@ -103,7 +103,7 @@ extension ContainerFileSystem {
     let given = KernelName(parent, try ItemName(checking: name))
     let name = try meaning(of: name, in: parent)
     let removed = try catalog.remove(
-      name, in: parent, directory: directory, request: request.value
+      name, in: parent, directory: directory, request: mark(of: request)
     ) { () throws(Errno) in
       try checkKnown(given, by: thread)
     }
@@ -154,7 +154,7 @@ extension ContainerFileSystem {
     do throws(Errno) {
       outcome = try catalog.rename(
         name, in: parent, to: newName, in: newParent, mode: mode, heir: heir?.new,
-        request: request.value
+        request: mark(of: request)
       ) { () throws(Errno) in try checkKnown(to, by: thread) }
     } catch {
       if let heir { try? store.remove(heir.new) }

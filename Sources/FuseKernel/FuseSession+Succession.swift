@@ -115,7 +115,8 @@ extension FuseSession {
     context.lot.freeze()
     isAborted.store(true, ordering: .sequentiallyConsistent)
     loop.withLock { $0 }?.stop()
-    quiet.wait()
+    // It may have been unmounted just now.
+    while !quiet.wait(milliseconds: 20), !hasEnded {}
     _ = notifier.stop(milliseconds: 2000)
   }
 }

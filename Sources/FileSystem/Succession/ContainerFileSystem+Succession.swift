@@ -33,7 +33,10 @@ extension ContainerFileSystem {
     }
     resent.withLock { $0 = ResentRequests(done: done, opens: opens) }
     for number in orphans where !nodes.isUsed(number) { coordinator.reclaim(number) }
-    try catalog.commit(durable: true)
+    // As at the first open for writing: bytes may be durable before the mark is.
+    if opens.values.contains(where: { $0.canWrite && $0.backing != nil }) {
+      try catalog.commit(durable: true)
+    }
     return lost
   }
 
@@ -65,7 +68,7 @@ extension ContainerFileSystem {
     guard let record else { return }
     let slot = try record.openings.add(
       RecordedOpen(
-        handle: result.handle, request: request.value, number: handle.number,
+        handle: result.handle, request: record.number(of: request), number: handle.number,
         canRead: handle.canRead, canWrite: handle.canWrite, needsFlush: handle.needsFlush,
         tellsFlush: result.needsFlush, asks: result.asks, backing: result.backing,
         process: handle.process))
@@ -76,15 +79,18 @@ extension ContainerFileSystem {
 
   /// The inode of a change of names that an earlier daemon made for the request.
   func doneBefore(_ request: RequestIdentity) -> InodeNumber? {
-    guard request.isResent else { return nil }
-    return resent.withLock { $0.done[request.value] }
+    guard request.isResent, let record else { return nil }
+    return resent.withLock { $0.done[record.number(of: request)] }
   }
+
+  /// What to note a request by; 0 where nobody would go on with the mount.
+  func mark(of request: RequestIdentity) -> UInt64 { record?.number(of: request) ?? 0 }
 
   /// The open that an earlier daemon made for the request.
   func openedBefore(_ request: RequestIdentity) -> OpenResult? {
-    guard request.isResent, let open = resent.withLock({ $0.opens[request.value] }) else {
-      return nil
-    }
+    guard request.isResent, let record,
+      let open = resent.withLock({ $0.opens[record.number(of: request)] })
+    else { return nil }
     return OpenResult(
       handle: open.handle, keepsCache: false, needsFlush: open.tellsFlush, backing: open.backing,
       asks: open.asks)

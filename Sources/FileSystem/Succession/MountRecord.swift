@@ -19,6 +19,7 @@ package final class MountRecord: Sendable {
     static let echo = 24
     static let answers = 32
     static let openings = 40
+    static let salt = 48
     static let text = 64
     static let doneRequests = 32 << 10
     static let openFiles = 256 << 10
@@ -38,7 +39,14 @@ package final class MountRecord: Sendable {
   package init() throws(Errno) {
     memory = try SharedMemory.make(name: "ubiquityfs-mount", size: Place.end)
     openings = OpenSlots(memory)
+    memory.store(UInt64.random(in: 1 ... .max), at: Place.salt)
     memory.store(Self.magic | Self.version, at: Place.magic)
+  }
+
+  /// A number for a request that no request of another mount has. The kernel counts those of each mount
+  /// from the beginning. 0 where the kernel's is not known.
+  func number(of request: RequestIdentity) -> UInt64 {
+    request.value == 0 ? 0 : request.value ^ memory.word(at: Place.salt)
   }
 
   /// What another daemon left. Throws `notSupported` for another form.
