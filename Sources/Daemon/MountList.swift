@@ -36,7 +36,7 @@ package final class MountList: Sendable {
   /// None where the file is not understood.
   private static func read(_ path: String) -> [Entry] {
     guard let text = Files.smallText(path, limit: 1 << 20),
-      let stored = try? JSONDecoder().decode([Stored].self, from: Data(text.utf8))
+      let stored = try? BoundedJSON.decode([Stored].self, from: text.utf8)
     else { return [] }
     return stored.compactMap { one in
       guard let id = try? ContainerID(one.container), one.mountpoint.hasPrefix("/"),
