@@ -111,12 +111,14 @@ extension FuseSession {
   /// Reads no more requests and answers none of those that wait; returns when none is being handled.
   /// The connection stays, for another daemon. The session is of no use after it.
   package func quiesce() {
+    // While requests are served: a notification may wait for a lock that a program holds until it has
+    // an answer. What is not sent the next daemon makes up for.
+    _ = notifier.stop(milliseconds: 500)
     isHandedOver.store(true, ordering: .sequentiallyConsistent)
     context.lot.freeze()
     isAborted.store(true, ordering: .sequentiallyConsistent)
     loop.withLock { $0 }?.stop()
     // It may have been unmounted just now.
     while !quiet.wait(milliseconds: 20), !hasEnded {}
-    _ = notifier.stop(milliseconds: 2000)
   }
 }

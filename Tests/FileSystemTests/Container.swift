@@ -19,20 +19,29 @@ final class Container: Sendable {
   static let caller = Caller(user: 0, group: 0)
 
   init(
-    _ id: String = "iCloud.com.example.test", descriptors: DescriptorBudget = .shared
+    _ id: String = "iCloud.com.example.test", descriptors: DescriptorBudget = .shared,
+    record: MountRecord? = nil, imageOf other: Container? = nil
   ) throws {
     var template = Array("/tmp/filesystem-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+    // What a daemon leaves that is killed now.
+    if let other {
+      guard Glibc.system("cp -a '\(other.directory)/.' '\(directory)'") == 0 else {
+        throw Errno.ioError
+      }
+    }
     catalog = try ContainerCatalog(
-      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock())
+      path: directory + "/catalog.sqlite", owner: 0, group: 0, clock: SystemClock(),
+      keepsOrphans: other != nil)
     content = try ContentFiles(directory: directory + "/content", descriptors: descriptors)
     coordinator = ContainerCoordinator(
       container: try ContainerID(id), catalog: catalog, content: content)
     fetcher = Fetcher(catalog, content)
     coordinator.setFetcher(fetcher)
     coordinator.setStoreConfirmer(SoundStore())
-    system = ContainerFileSystem(coordinator: coordinator, clock: SystemClock())
+    system = ContainerFileSystem(
+      coordinator: coordinator, clock: SystemClock(), record: record)
   }
 
   deinit {
