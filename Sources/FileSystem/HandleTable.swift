@@ -17,11 +17,12 @@ final class HandleTable: Sendable {
     return handle
   }
 
-  /// An open of an earlier daemon, which keeps its number. Before there are others.
+  /// Numbers begin here. Before there are any of this table's own.
+  func begin(at first: UInt64) { next.store(first, ordering: .relaxed) }
+
+  /// An open of an earlier daemon, which keeps its number.
   func restore(_ file: OpenFileHandle, as handle: UInt64) {
     shard(handle).withLock { $0[handle] = file }
-    let number = next.load(ordering: .relaxed)
-    if handle >= number { next.store(handle + 1, ordering: .relaxed) }
   }
 
   func get(_ handle: UInt64) throws(Errno) -> OpenFileHandle {

@@ -19,6 +19,7 @@ extension ContainerFileSystem {
     let orphans = try catalog.orphans().map(\.number)
     nodes.inherit(try record.knownInodes(), orphans: orphans)
     let service = passthrough.withLock { $0 }
+    handles.begin(at: record.firstHandleOfSuccessor())
     var done = catalog.doneRequests
     done.merge(record.doneRequests()) { first, _ in first }
     var opens: [UInt64: RecordedOpen] = [:]

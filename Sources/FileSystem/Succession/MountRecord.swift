@@ -20,6 +20,7 @@ package final class MountRecord: Sendable {
     static let answers = 32
     static let openings = 40
     static let salt = 48
+    static let generation = 56
     static let text = 64
     static let doneRequests = 32 << 10
     static let openFiles = 256 << 10
@@ -68,6 +69,14 @@ package final class MountRecord: Sendable {
     guard text.count <= Self.textLimit else { throw .noSpace }
     memory.store(text, at: Place.text)
     memory.store(UInt64(text.count), at: Place.textLength)
+  }
+
+  /// The first number of handles for a daemon that goes on with the mount. No number is used again: the
+  /// kernel may send once more that one which an earlier daemon had closed is closed.
+  func firstHandleOfSuccessor() -> UInt64 {
+    let generation = memory.word(at: Place.generation) &+ 1
+    memory.store(generation, at: Place.generation)
+    return (generation & 0xF_FFFF) << 40
   }
 
   // MARK: Threads that the kernel may keep
