@@ -23,7 +23,9 @@ package final class VersionsDirectory: Sendable {
   let table = VersionTable()
   private let contents: VersionContents
   private let handles = Lock<[UInt64: Opened]>([:])
-  private let nextHandle = Atomic<UInt64>(VersionNode.first)
+  /// Begins anywhere: the kernel may say once more that an open of an earlier daemon is closed.
+  private let nextHandle = Atomic<UInt64>(
+    VersionNode.first + UInt64.random(in: 0..<1 << 40) << 16)
   private let noticed: Lock<Noticed>
 
   private struct Opened {
