@@ -18,8 +18,9 @@ enum CatalogOpening {
     path: String, owner: UInt32, group: UInt32, clock: any WallClock, keepsOrphans: Bool
   ) throws(CatalogError) -> sending Opened {
     do {
-      _ = withoutLocks
-      let queue = try DatabaseQueue(path: path, configuration: configuration())
+      let queue = try withoutLocks {
+        try DatabaseQueue(path: path, configuration: configuration())
+      }
       try queue.inDatabase { db in try migrate(db) }
       return try prepare(
         queue, path: path, owner: owner, group: group, clock: clock, keepsOrphans: keepsOrphans)
@@ -30,9 +31,19 @@ enum CatalogOpening {
 
   /// The lock of the state directory is what keeps others away. A daemon that was killed may keep
   /// SQLite's own locks while a thread of it waits for an answer that the next daemon is to give.
-  private static let withoutLocks: Void = {
-    sqlite3_vfs_register(sqlite3_vfs_find("unix-none"), 1)
-  }()
+  ///
+  /// GRDB cannot be told which of SQLite's file systems to use, so it is the default while a catalog is
+  /// opened. Nothing else in the daemon opens a database.
+  private static func withoutLocks<Result>(_ open: () throws -> sending Result) throws -> Result {
+    try opening.withLock { _ in
+      let usual = sqlite3_vfs_find(nil)
+      sqlite3_vfs_register(sqlite3_vfs_find("unix-none"), 1)
+      defer { sqlite3_vfs_register(usual, 1) }
+      return try open()
+    }
+  }
+
+  private static let opening = Lock(())
 
   private static func configuration() -> Configuration {
     var configuration = Configuration()
