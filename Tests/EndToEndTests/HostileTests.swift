@@ -73,6 +73,7 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           #"""
+          touch killed
           for signal in SEGV ILL; do
             on a mount "$CONTAINER" "$A_MOUNT" || true
             pid=$(on a status --json | tr -d ' ' | grep -o '"pid":[0-9]*' | head -n 1 | cut -d : -f 2)
