@@ -1,5 +1,4 @@
 internal import GRDB
-internal import GRDBSQLite
 internal import Glibc
 internal import Model
 internal import Platform
@@ -18,7 +17,7 @@ enum CatalogOpening {
     path: String, owner: UInt32, group: UInt32, clock: any WallClock, keepsOrphans: Bool
   ) throws(CatalogError) -> sending Opened {
     do {
-      let queue = try withoutLocks {
+      let queue = try UnlockedDatabases.open(path) {
         try DatabaseQueue(path: path, configuration: configuration())
       }
       try queue.inDatabase { db in try migrate(db) }
@@ -28,22 +27,6 @@ enum CatalogOpening {
       throw catalogError(error)
     }
   }
-
-  /// The lock of the state directory is what keeps others away. A daemon that was killed may keep
-  /// SQLite's own locks while a thread of it waits for an answer that the next daemon is to give.
-  ///
-  /// GRDB cannot be told which of SQLite's file systems to use, so it is the default while a catalog is
-  /// opened. Nothing else in the daemon opens a database.
-  private static func withoutLocks<Result>(_ open: () throws -> sending Result) throws -> Result {
-    try opening.withLock { _ in
-      let usual = sqlite3_vfs_find(nil)
-      sqlite3_vfs_register(sqlite3_vfs_find("unix-none"), 1)
-      defer { sqlite3_vfs_register(usual, 1) }
-      return try open()
-    }
-  }
-
-  private static let opening = Lock(())
 
   private static func configuration() -> Configuration {
     var configuration = Configuration()
