@@ -9,8 +9,11 @@ extension StoreKey {
     guard directory.hasSuffix("/") else { return false }
     let parts = directory.split(separator: "/", omittingEmptySubsequences: false).dropLast()
     guard parts.count > 1 else {
-      return ["account/", "containers/", "deleted/", "devices/", "names/"].contains(directory)
+      return ["account/", "containers/", "deleted/", "devices/", "names/", "pairing/"]
+        .contains(directory)
     }
+    if directory == "account/members/" { return true }
+    if parts[0] == "pairing" { return parts.count == 2 && isIdentity(parts[1]) }
     guard parts.count <= 4, parts[0] == "containers", isIdentity(parts[1]) else { return false }
     switch parts.count {
     case 2: return true

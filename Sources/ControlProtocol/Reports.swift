@@ -19,11 +19,15 @@ package struct AccountReport: Codable, Sendable {
   package var connected: Bool?
   /// Why it has not.
   package var error: String?
+  /// Another device removed this one from the account.
+  package var removed: Bool?
 
   package init(
     signedIn: Bool, backend: String? = nil, device: String? = nil,
-    deviceIdentifier: String? = nil, connected: Bool? = nil, error: String? = nil
+    deviceIdentifier: String? = nil, connected: Bool? = nil, error: String? = nil,
+    removed: Bool? = nil
   ) {
+    self.removed = removed
     self.signedIn = signedIn
     self.backend = backend
     self.device = device

@@ -44,7 +44,7 @@ package final class AccountSession: Sendable {
   private let guards: (any ConnectionGuarding)?
   private let inherited: InheritedMounts?
   private let mountList: MountList?
-  private let state: StateDirectory
+  let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
   let logger: Logger
@@ -52,6 +52,7 @@ package final class AccountSession: Sendable {
   private let containers = Lock(Containers())
   private let connectionState = Lock(Connection())
   private let greeter = Lock<Task<Void, Never>?>(nil)
+  private let removalIsTold = Lock(false)
 
   package init(
     stored: StoredAccount, device: StoredDevice, account: RemoteAccount, stack: BackendStack,
@@ -147,8 +148,12 @@ package final class AccountSession: Sendable {
       } else if !offline.isOffline {
         do throws(RemoteError) {
           try await connect()
-          return await keepQuota()
+          return await withTaskGroup { group in
+            group.addTask { await self.keepQuota() }
+            group.addTask { await self.watchMembers() }
+          }
         } catch {
+          if case .removed = error { return }
           let text = error.description
           if connectionState.withLock({ $0.error }) != text {
             logger.warning("the backend cannot be used: \(text)")
@@ -163,8 +168,24 @@ package final class AccountSession: Sendable {
 
   /// Registers the device and learns of the others.
   package func connect() async throws(RemoteError) {
+    try await keepUpWithMembers()
     try await register()
     _ = try await devices()
+  }
+
+  func noteError(_ text: String) {
+    connectionState.withLock { state in
+      state.isConnected = false
+      state.error = text
+    }
+  }
+
+  /// False: it was noted before.
+  func noteRemoval() -> Bool {
+    removalIsTold.withLock { isTold in
+      defer { isTold = true }
+      return !isTold
+    }
   }
 
   func register() async throws(RemoteError) {

@@ -3,6 +3,7 @@ internal import FoundationEssentials
 internal import Glibc
 package import Model
 internal import Platform
+package import RemoteStore
 internal import SystemPackage
 
 /// The account that is signed in, as the state directory keeps it.
@@ -79,10 +80,34 @@ extension StoredAccount {
 package struct StoredDevice: Codable, Equatable, Sendable {
   package var identifier: String
   package var name: String
+  /// Its private keys in hexadecimal; nil in the state directory of a release that had none.
+  package var keys: String?
 
-  package init(identifier: String, name: String) {
+  package init(identifier: String, name: String, keys: String? = nil) {
     self.identifier = identifier
     self.name = name
+    self.keys = keys
+  }
+
+  /// A device that never was before.
+  package static func new(name: String) -> StoredDevice {
+    var device = StoredDevice(identifier: Model.DeviceID.random().description, name: name)
+    device.makeKeys()
+    return device
+  }
+
+  /// False: it has keys.
+  @discardableResult
+  package mutating func makeKeys() -> Bool {
+    guard keys == nil, let id else { return false }
+    keys = Hex.encode(DeviceIdentity(device: id, name: name).privateKeys)
+    return true
+  }
+
+  /// Nil for a damaged one, and for one without keys.
+  package var identity: DeviceIdentity? {
+    guard let id, let keys, let bytes = Hex.decode(Array(keys.utf8)) else { return nil }
+    return DeviceIdentity(device: id, name: name, privateKeys: bytes)
   }
 
   /// Nil for a damaged identity.

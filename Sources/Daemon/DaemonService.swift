@@ -29,6 +29,7 @@ package final class DaemonService: Sendable {
   let newcomers = Newcomers()
   let identityListeners = IdentityListeners()
   let queries = QueryRegistry()
+  let pairings = PairingTable()
   let shownVersions = ShownVersionLists()
   /// Of the daemon: what was registered with it holds for every account.
   let downloads: DownloadGate
@@ -75,9 +76,11 @@ package final class DaemonService: Sendable {
         try state.setIdentity(nil)
         return
       }
-      guard let device = try store.device() else {
+      guard var device = try store.device() else {
         throw ControlError(.failed, "\(state.device) is missing; sign out and in again")
       }
+      // Of a release whose devices signed nothing.
+      if device.makeKeys() { try store.save(device) }
       let address = try BackendAddress(stored.backend)
       let stack = BackendStack(
         address, environment: stored.environment ?? [:], offline: offline, limits: network.limits,
@@ -88,7 +91,8 @@ package final class DaemonService: Sendable {
           throw .badSecret("\(state.account) is damaged")
         }
         account = try RemoteAccount(
-          store: stack.store, secret: try AccountSecret(stored.secret), format: format)
+          store: stack.store, secret: try AccountSecret(stored.secret), format: format,
+          device: device.identity, memory: StateMemory(state: state, logger: logger))
       } catch {
         throw ControlError(.failed, "the account in \(state.account) cannot be opened: \(error)")
       }
@@ -179,15 +183,21 @@ package final class DaemonService: Sendable {
 
   // MARK: The account
 
-  func signIn(_ request: SignInRequest, _ connection: ClientConnection) throws(ControlError)
-    -> SignInAnswer
-  {
+  func makeSignIn() -> SignIn {
+    SignIn(state: state, store: store, offline: offline, logger: logger) { address, environment in
+      BackendStack(
+        address, environment: environment, offline: self.offline, limits: self.network.limits,
+        changed: self.tellReachability)
+    }
+  }
+
+  /// `device` and `grant`: of a pairing.
+  func signIn(
+    _ request: SignInRequest, _ connection: ClientConnection, device: StoredDevice? = nil,
+    grant: PairingGrant? = nil
+  ) throws(ControlError) -> SignInAnswer {
     try turn.withLock { _ throws(ControlError) in
-      let signIn = SignIn(state: state, store: store, offline: offline) { address, environment in
-        BackendStack(
-          address, environment: environment, offline: self.offline, limits: self.network.limits,
-          changed: self.tellReachability)
-      }
+      let signIn = makeSignIn()
       if let stored = try store.account() {
         let address = try signIn.address(request)
         guard request.backend == nil || address.description == stored.backend else {
@@ -201,7 +211,9 @@ package final class DaemonService: Sendable {
           backend: stored.backend, device: device?.name ?? "",
           deviceIdentifier: device?.identifier ?? "", isNewAccount: false, wasSignedIn: true)
       }
-      let done = try signIn.run(request, connection)
+      var request = request
+      if let grant { request.secret = grant.secret }
+      let done = try signIn.run(request, connection, device: device, grant: grant)
       try unpark(done.stored, done.account)
       try begin(done.stored, done.device, done.account, done.stack)
       // Before anything is sent from here.
@@ -236,8 +248,10 @@ package final class DaemonService: Sendable {
   /// account's key: no store can have this device upload another account's files.
   private func unpark(_ stored: StoredAccount, _ account: RemoteAccount) throws(ControlError) {
     var parked = state.parkedContainers(account: account.identity)
-    if !Files.exists(parked), account.isFormatCanonical {
-      parked = state.containersParked(asFormerly: stored.formerIdentifier)
+    if !Files.exists(parked), let format = account.firstFormat {
+      var former = stored
+      former.format = Hex.encode(format)
+      parked = state.containersParked(asFormerly: former.formerIdentifier)
     }
     guard Files.exists(parked) else { return }
     do throws(Errno) { try Files.rename(parked, state.containers) } catch {
@@ -314,7 +328,7 @@ package final class DaemonService: Sendable {
     return AccountReport(
       signedIn: true, backend: session.stored.backend, device: session.device.name,
       deviceIdentifier: session.device.identifier, connected: connection.isConnected,
-      error: connection.error)
+      error: connection.error, removed: session.isRemoved ? true : nil)
   }
 
   func devices(_ connection: ClientConnection) throws(ControlError) -> DevicesReport {
@@ -332,7 +346,7 @@ package final class DaemonService: Sendable {
     guard let stored = try store.account() else {
       throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
     }
-    return SecretAnswer(secret: stored.secret)
+    return SecretAnswer(secret: account?.account.secret ?? stored.secret)
   }
 
   // MARK: Airplane mode

@@ -22,7 +22,7 @@ extension ControlError {
       let status: ExitStatus =
         switch error {
         case .store(let error): Self.status(of: error)
-        case .wrongSecret: .notPermitted
+        case .wrongSecret, .secretChanged, .removed, .notMember: .notPermitted
         case .badSecret: .usage
         case .noAccount: .notFound
         default: .failed
@@ -44,9 +44,20 @@ extension ControlError {
         case .offline, .unreachable: .offline
         case .timedOut: .timedOut
         case .held: .busy
-        case .notPermitted: .notPermitted
+        case .notPermitted, .removed: .notPermitted
         case .deleted: .notFound
         default: .failed
+        }
+      self.init(status, error.description)
+    case PairingError.remote(let error): self.init(mapping: error)
+    case let error as PairingError:
+      let status: ExitStatus =
+        switch error {
+        case .badCode: .usage
+        case .noOffer: .notFound
+        case .expired: .timedOut
+        case .wrongCode, .ended, .refused: .notPermitted
+        case .tampered, .remote: .failed
         }
       self.init(status, error.description)
     case let error as VersionFailure:

@@ -34,6 +34,16 @@ struct KeyFile {
     }
   }
 
+  /// The account has another secret.
+  func replace(_ secret: AccountSecret) throws(ControlError) {
+    do throws(Errno) {
+      try Files.replace(path, with: Array("\(secret.text)\n".utf8))
+    } catch {
+      throw ControlError(
+        .failed, "the account's new secret cannot be kept in \(path): \(error)")
+    }
+  }
+
   /// Keeps a new secret before the account is made with it: an account whose secret nobody knows
   /// would be of no use. Of two that sign in at once, one's secret is kept, and both use it.
   func keep(_ secret: AccountSecret) throws(ControlError) -> AccountSecret {

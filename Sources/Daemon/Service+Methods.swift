@@ -11,6 +11,7 @@ extension DaemonService {
     addContainerMethods(&table)
     addItemMethods(&table)
     addClaimMethods(&table)
+    addMemberMethods(&table)
     table.addLater(Methods.SubscribeEvents.self) {
       request, connection, reply throws(ControlError) in
       try self.subscribe(request, connection, reply)

@@ -1,6 +1,7 @@
 internal import Backend
 internal import ControlProtocol
 internal import Glibc
+internal import Logging
 internal import Model
 internal import Platform
 internal import RemoteStore
@@ -11,6 +12,7 @@ struct SignIn {
   let state: StateDirectory
   let store: AccountStore
   let offline: OfflineSwitch
+  let logger: Logger
   let stack: @Sendable (BackendAddress, [String: String]) -> BackendStack
 
   struct Done: Sendable {
@@ -29,16 +31,38 @@ struct SignIn {
     return BackendAddress(besideState: state.path)
   }
 
-  /// Blocks; for the thread of a connection.
-  func run(_ request: SignInRequest, _ connection: ClientConnection) throws(ControlError) -> Done {
+  /// This state directory's device with its keys, or a new one. Nothing is stored.
+  func candidate(_ request: SignInRequest) throws(ControlError) -> StoredDevice {
+    if let name = request.deviceName, name.isEmpty || name.utf8.count > 255 {
+      throw ControlError(.usage, "a device's name has 1 to 255 bytes")
+    }
+    guard var device = try store.device() else {
+      return .new(name: request.deviceName ?? Self.hostName)
+    }
+    if let name = request.deviceName { device.name = name }
+    device.makeKeys()
+    return device
+  }
+
+  private func device(_ given: StoredDevice?, _ request: SignInRequest) throws(ControlError)
+    -> StoredDevice
+  {
+    if let given { return given }
+    return try candidate(request)
+  }
+
+  /// Blocks; for the thread of a connection. `device`: the one that another device handed the account
+  /// to, by `grant`.
+  func run(
+    _ request: SignInRequest, _ connection: ClientConnection, device: StoredDevice? = nil,
+    grant: PairingGrant? = nil
+  ) throws(ControlError) -> Done {
     let address = try address(request)
     guard !offline.isOffline else {
       throw ControlError(
         .offline, "offline mode is on; turn it off with `ubiquityfs offline off` to sign in")
     }
-    if let name = request.deviceName, name.isEmpty || name.utf8.count > 255 {
-      throw ControlError(.usage, "a device's name has 1 to 255 bytes")
-    }
+    var device = try self.device(device, request)
     let secretGiven: AccountSecret?
     do throws(RemoteError) {
       secretGiven = try request.secret.map { text throws(RemoteError) in try AccountSecret(text) }
@@ -47,19 +71,28 @@ struct SignIn {
     }
     let given = address.path == nil ? request.environment ?? [:] : [:]
     let stack = stack(address, given)
-    let (account, secret, isNew) = try open(address, stack, secretGiven, connection)
-    let device = try name(request, account, connection)
+    let (account, secret, isNew) = try open(address, stack, secretGiven, &device, connection)
+    if let grant {
+      do throws(RemoteError) { try account.check(grant) } catch {
+        throw ControlError(mapping: error)
+      }
+    }
+    device.name = try name(request, account, device, connection)
+    // Its keys are durable before others know it by them.
+    try store.save(device)
+    let name = device.name
+    try connection.wait { try await account.join(as: name) }
+    try register(device, account, connection)
     let stored = StoredAccount(
       backend: address.description, secret: secret.text, format: Hex.encode(account.format),
       environment: given.isEmpty ? nil : given)
-    try store.save(device)
     try store.save(stored)
     return Done(stored: stored, device: device, account: account, stack: stack, isNew: isNew)
   }
 
   private func open(
     _ address: BackendAddress, _ stack: BackendStack, _ given: AccountSecret?,
-    _ connection: ClientConnection
+    _ device: inout StoredDevice, _ connection: ClientConnection
   ) throws(ControlError) -> (RemoteAccount, AccountSecret, Bool) {
     let made: Result<Void, StoreError> = try connection.wait {
       do throws(StoreError) { return .success(try await stack.late.make()) } catch {
@@ -84,10 +117,35 @@ struct SignIn {
       secret = try keyFile?.keep(new) ?? new
     }
     guard let secret else { throw ControlError(.failed, "there is no secret") }
-    let account = try connection.wait {
-      try await RemoteAccount.open(store: stack.store, secret: secret, createIfMissing: true)
+    if let account = try open(stack, secret, device, connection) {
+      return (account, secret, !isThere)
+    }
+    // It was removed from this account, and can only come back as another device.
+    device = .new(name: device.name)
+    guard let account = try open(stack, secret, device, connection) else {
+      throw ControlError(.failed, "a new device was removed from the account")
     }
     return (account, secret, !isThere)
+  }
+
+  /// Nil: the device was removed from the account.
+  private func open(
+    _ stack: BackendStack, _ secret: AccountSecret, _ device: StoredDevice,
+    _ connection: ClientConnection
+  ) throws(ControlError) -> RemoteAccount? {
+    guard let identity = device.identity else {
+      throw ControlError(.failed, "\(state.device) is damaged; move it away and sign in again")
+    }
+    let memory = StateMemory(state: state, logger: logger)
+    return try connection.wait { () async throws -> RemoteAccount? in
+      do {
+        return try await RemoteAccount.open(
+          store: stack.store, secret: secret, createIfMissing: true, device: identity,
+          memory: memory, joins: false)
+      } catch RemoteError.removed {
+        return nil
+      }
+    }
   }
 
   private static func status(_ error: StoreError) -> ExitStatus {
@@ -102,12 +160,11 @@ struct SignIn {
   /// The device's identity, and its name: the one asked for, else the one that it had, else the
   /// host's, with a number where another device of the account has that.
   private func name(
-    _ request: SignInRequest, _ account: RemoteAccount, _ connection: ClientConnection
-  ) throws(ControlError) -> StoredDevice {
-    let former = try store.device()
-    let id = former?.id ?? .random()
-    let others = try connection.wait { try await account.devices() }.filter { $0.id != id }
-    var name = request.deviceName ?? former?.name ?? Self.hostName
+    _ request: SignInRequest, _ account: RemoteAccount, _ device: StoredDevice,
+    _ connection: ClientConnection
+  ) throws(ControlError) -> String {
+    let others = try connection.wait { try await account.devices() }.filter { $0.id != device.id }
+    var name = device.name
     if request.deviceName == nil {
       let base = name
       var number = 2
@@ -116,10 +173,16 @@ struct SignIn {
         number += 1
       }
     }
+    return name
+  }
+
+  private func register(
+    _ device: StoredDevice, _ account: RemoteAccount, _ connection: ClientConnection
+  ) throws(ControlError) {
+    guard let id = device.id else { return }
     let record = DeviceRecord(
-      id: id, name: name, lastSeen: Timestamp(nanoseconds: SystemClock().nanoseconds()))
+      id: id, name: device.name, lastSeen: Timestamp(nanoseconds: SystemClock().nanoseconds()))
     try connection.wait { try await account.register(record) }
-    return StoredDevice(identifier: id.description, name: name)
   }
 
   private static var hostName: String {

@@ -12,7 +12,10 @@ internal import SystemPackage
 ///     mounts.list            what is to be mounted again at the start after a crash
 ///     daemon.log             what the daemon logs; daemon.log.1 is the part before
 ///     downloads.log          who caused which download; downloads.log.1 is the part before
-///     device.json            the device's identity and name; stays when an account is signed out
+///     device.json            the device's identity, name and private keys, 0600; stays when an
+///                            account is signed out
+///     account.members        the account's member log, as this device has read it
+///     account.records        the newest small objects of the account that this device saw
 ///     account.json           backend, secret and keys of the account that is signed in, 0600
 ///     identity               tells the account that is signed in from others; no secret
 ///     quota.json             what is known of the account's quota, and of what its containers take
@@ -61,6 +64,7 @@ package struct StateDirectory: Sendable {
   package var mountList: String { path + "/mounts.list" }
   package var quota: String { path + "/quota.json" }
   package var device: String { path + "/device.json" }
+  package func memory(_ part: String) -> String { path + "/account." + part }
   package var identity: String { path + "/" + IdentityReport.fileName }
   package var log: String { path + "/daemon.log" }
   package var downloadLog: String { path + "/" + DownloadReport.fileName }

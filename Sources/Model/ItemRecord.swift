@@ -173,13 +173,27 @@ package struct LogPosition: Hashable, Sendable {
   package let sequence: UInt64
   /// SHA-256 of the stored segment; empty at the start.
   package let hash: [UInt8]
+  /// The entry of the account's member log that is in force here: the greatest that the segments up
+  /// to this one name, void ones aside. The log determines it, so it takes no part in comparisons:
+  /// what only tells positions apart leaves it 0.
+  package let members: UInt64
 
-  package init(sequence: UInt64, hash: [UInt8]) {
+  package init(sequence: UInt64, hash: [UInt8], members: UInt64 = 0) {
     self.sequence = sequence
     self.hash = hash
+    self.members = members
   }
 
   package static let start = LogPosition(sequence: 0, hash: [])
+
+  package static func == (left: LogPosition, right: LogPosition) -> Bool {
+    left.sequence == right.sequence && left.hash == right.hash
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    hasher.combine(sequence)
+    hasher.combine(hash)
+  }
 }
 
 /// What one segment of the log changes, all of it or nothing.

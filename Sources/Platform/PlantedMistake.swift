@@ -45,6 +45,8 @@ package enum PlantedMistake: String, CaseIterable, Sendable {
   case resolvesUnseenVersions
   /// An item that was removed elsewhere and not edited here comes back.
   case revivesUnedited
+  /// A segment counts although its device was removed.
+  case believesRemoved
 
   /// Set before anything starts.
   package nonisolated(unsafe) static var planted: PlantedMistake?

@@ -103,12 +103,16 @@ package struct AccountFormat: Equatable, Sendable {
   package var costExponent: UInt32
   package var blockSize: UInt32
   package var parallelism: UInt32
-  /// The sealed master key.
+  /// The sealed master key of the epoch.
   package var wrappedKey: [UInt8]
+  /// From 1 on.
+  package var epoch: UInt32
+  /// The master keys of the epochs before, sealed under this one's; empty in the first epoch.
+  package var olderKeys: [UInt8]
 
   package init(
     version: UInt32, account: [UInt8], salt: [UInt8], costExponent: UInt32, blockSize: UInt32,
-    parallelism: UInt32, wrappedKey: [UInt8]
+    parallelism: UInt32, wrappedKey: [UInt8], epoch: UInt32 = 1, olderKeys: [UInt8] = []
   ) {
     self.version = version
     self.account = account
@@ -117,6 +121,8 @@ package struct AccountFormat: Equatable, Sendable {
     self.blockSize = blockSize
     self.parallelism = parallelism
     self.wrappedKey = wrappedKey
+    self.epoch = epoch
+    self.olderKeys = olderKeys
   }
 
   package func encoded() -> [UInt8] {
@@ -128,17 +134,19 @@ package struct AccountFormat: Equatable, Sendable {
     wire.scryptR = blockSize
     wire.scryptP = parallelism
     wire.wrappedKey = Data(wrappedKey)
+    if version > 1 { wire.epoch = UInt64(epoch) }
+    wire.olderKeys = Data(olderKeys)
     return Wire.encode(wire)
   }
 
-  /// The one version that this code reads and writes.
-  package static let currentVersion: UInt32 = 1
+  /// The version that this code writes. It reads 1 too, which has no epochs.
+  package static let currentVersion: UInt32 = 2
 
-  /// Checks sizes, and costs that a hostile backend could make ruinous. Of another version than
+  /// Checks sizes, and costs that a hostile backend could make ruinous. Of a later version than
   /// `currentVersion` only `version` means anything; the caller checks it first.
   package init(decoding bytes: [UInt8]) throws(RecordError) {
     let wire = try Wire.decode(WireAccountFormat.self, bytes)
-    guard wire.version == Self.currentVersion else {
+    guard (1...Self.currentVersion).contains(wire.version) else {
       self.init(
         version: wire.version, account: [], salt: [], costExponent: 0, blockSize: 0,
         parallelism: 0, wrappedKey: [])
@@ -150,9 +158,17 @@ package struct AccountFormat: Equatable, Sendable {
     guard (10...20).contains(wire.scryptLogN), (1...16).contains(wire.scryptR),
       (1...4).contains(wire.scryptP)
     else { throw RecordError("the key derivation's costs are outside the limits") }
+    let number = try Wire.number(
+      wire.epoch, "the account's epoch", limit: UInt64(RecordLimits.epochs))
+    let epoch = wire.version == 1 ? 1 : number
+    // A nonce, the keys and a tag.
+    guard epoch > 0, wire.olderKeys.count == (epoch == 1 ? 0 : 28 + 32 * Int(epoch - 1)) else {
+      throw RecordError("the account has not the keys of the epochs before its own")
+    }
     self.init(
       version: wire.version, account: [UInt8](wire.account), salt: [UInt8](wire.salt),
       costExponent: wire.scryptLogN, blockSize: wire.scryptR, parallelism: wire.scryptP,
-      wrappedKey: [UInt8](wire.wrappedKey))
+      wrappedKey: [UInt8](wire.wrappedKey), epoch: UInt32(epoch),
+      olderKeys: [UInt8](wire.olderKeys))
   }
 }

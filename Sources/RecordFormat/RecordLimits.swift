@@ -21,6 +21,12 @@ package enum RecordLimits {
   /// Records of one segment.
   package static let records = 1 << 22
   package static let deviceName = 255
+  /// Epochs of an account. Each costs 32 bytes in `format`.
+  package static let epochs: UInt32 = 1024
+  /// Bytes of an epoch's key that is sealed for a member.
+  package static let sealedKey = 256
+  /// Bytes of an account's secret that is sealed.
+  package static let sealedSecret = 8192
   /// Parts of one snapshot.
   package static let snapshotParts = 65_536
   /// Bytes of one part as stored. With the limit above, all parts make less than 2^45 bytes.

@@ -82,6 +82,7 @@ extension SnapshotIndex {
     if let recovery { wire.recovery = recovery.wire }
     wire.knownSequences = known.map(\.sequence)
     wire.knownHashes = Data(known.flatMap(\.hash))
+    wire.members = position.members
     return Wire.encode(wire)
   }
 
@@ -97,7 +98,9 @@ extension SnapshotIndex {
     }
     let hashes = [UInt8](wire.partHashes)
     self.init(
-      position: LogPosition(sequence: sequence, hash: [UInt8](wire.logHash)),
+      position: LogPosition(
+        sequence: sequence, hash: [UInt8](wire.logHash),
+        members: try Wire.number(wire.members, "the entry of the member log of a snapshot")),
       origin: LogOrigin(
         device: try Wire.identifier(wire.device, "the snapshot's device"),
         time: Timestamp(nanoseconds: wire.time)),

@@ -472,6 +472,10 @@ nonisolated struct WireSnapshotIndex: Sendable {
 
   var knownHashes: Data = Data()
 
+  /// The entry of the member log that is in force at this place of the log; 0 in a log that no signed
+  /// segment is in.
+  var members: UInt64 = 0
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -633,12 +637,120 @@ nonisolated struct WireAccountFormat: Sendable {
 
   var scryptP: UInt32 = 0
 
-  /// The master key, sealed.
+  /// The master key of the epoch, sealed.
   var wrappedKey: Data = Data()
+
+  /// From 1 on; absent, which means 1, in version 1.
+  var epoch: UInt64 = 0
+
+  /// The master keys of the epochs before it, one after another, sealed under it.
+  var olderKeys: Data = Data()
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
+}
+
+/// A device, as the account knows it.
+nonisolated struct WireMember: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var device: Data = Data()
+
+  var name: String = String()
+
+  /// Ed25519: its signatures verify with it.
+  var signingKey: Data = Data()
+
+  /// X25519: new keys are sealed to it.
+  var agreementKey: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// The key of a new epoch, for one member.
+nonisolated struct WireEpochKey: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var device: Data = Data()
+
+  /// HPKE's encapsulated key, then the ciphertext.
+  var sealed: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+nonisolated struct WireRotation: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var epoch: UInt64 = 0
+
+  /// By device.
+  var keys: [WireEpochKey] = []
+
+  /// The account's new secret, sealed under the new epoch's key.
+  var secret: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// One entry of the member log. It adds a device, or removes devices and begins a new epoch.
+nonisolated struct WireMemberEntry: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// SHA-256 of the entry before it as stored; empty in the first.
+  var previous: Data = Data()
+
+  /// The device that signed it.
+  var signer: Data = Data()
+
+  /// By that device's clock.
+  var time: Int64 = 0
+
+  var added: WireMember {
+    get {_added ?? WireMember()}
+    set {_added = newValue}
+  }
+  /// Returns true if `added` has been explicitly set.
+  var hasAdded: Bool {self._added != nil}
+  /// Clears the value of `added`. Subsequent reads from it will return its default value.
+  mutating func clearAdded() {self._added = nil}
+
+  /// By identity.
+  var removed: [Data] = []
+
+  var rotation: WireRotation {
+    get {_rotation ?? WireRotation()}
+    set {_rotation = newValue}
+  }
+  /// Returns true if `rotation` has been explicitly set.
+  var hasRotation: Bool {self._rotation != nil}
+  /// Clears the value of `rotation`. Subsequent reads from it will return its default value.
+  mutating func clearRotation() {self._rotation = nil}
+
+  /// The object `format`, as stored, that holds from this entry on. Empty: the one before holds.
+  var format: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _added: WireMember? = nil
+  fileprivate var _rotation: WireRotation? = nil
 }
 
 // MARK: - Code below here is support for the SwiftProtobuf runtime.
@@ -1269,7 +1381,7 @@ nonisolated extension WireSnapshotPart: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".SnapshotIndex"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0\u{1}recovery\0\u{3}known_sequences\0\u{3}known_hashes\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sequence\0\u{3}log_hash\0\u{1}device\0\u{1}time\0\u{1}writer\0\u{3}part_hashes\0\u{3}part_lengths\0\u{1}items\0\u{1}recovery\0\u{3}known_sequences\0\u{3}known_hashes\0\u{1}members\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1288,6 +1400,7 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
       case 9: try { try decoder.decodeSingularMessageField(value: &self._recovery) }()
       case 10: try { try decoder.decodeRepeatedUInt64Field(value: &self.knownSequences) }()
       case 11: try { try decoder.decodeSingularBytesField(value: &self.knownHashes) }()
+      case 12: try { try decoder.decodeSingularUInt64Field(value: &self.members) }()
       default: break
       }
     }
@@ -1331,6 +1444,9 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
     if !self.knownHashes.isEmpty {
       try visitor.visitSingularBytesField(value: self.knownHashes, fieldNumber: 11)
     }
+    if self.members != 0 {
+      try visitor.visitSingularUInt64Field(value: self.members, fieldNumber: 12)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1346,6 +1462,7 @@ nonisolated extension WireSnapshotIndex: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs._recovery != rhs._recovery {return false}
     if lhs.knownSequences != rhs.knownSequences {return false}
     if lhs.knownHashes != rhs.knownHashes {return false}
+    if lhs.members != rhs.members {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -1632,7 +1749,7 @@ nonisolated extension WireAccountQuota: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension WireAccountFormat: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".AccountFormat"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}version\0\u{1}account\0\u{1}salt\0\u{3}scrypt_log_n\0\u{3}scrypt_r\0\u{3}scrypt_p\0\u{3}wrapped_key\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}version\0\u{1}account\0\u{1}salt\0\u{3}scrypt_log_n\0\u{3}scrypt_r\0\u{3}scrypt_p\0\u{3}wrapped_key\0\u{1}epoch\0\u{3}older_keys\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1647,6 +1764,8 @@ nonisolated extension WireAccountFormat: SwiftProtobuf.Message, SwiftProtobuf._M
       case 5: try { try decoder.decodeSingularUInt32Field(value: &self.scryptR) }()
       case 6: try { try decoder.decodeSingularUInt32Field(value: &self.scryptP) }()
       case 7: try { try decoder.decodeSingularBytesField(value: &self.wrappedKey) }()
+      case 8: try { try decoder.decodeSingularUInt64Field(value: &self.epoch) }()
+      case 9: try { try decoder.decodeSingularBytesField(value: &self.olderKeys) }()
       default: break
       }
     }
@@ -1674,6 +1793,12 @@ nonisolated extension WireAccountFormat: SwiftProtobuf.Message, SwiftProtobuf._M
     if !self.wrappedKey.isEmpty {
       try visitor.visitSingularBytesField(value: self.wrappedKey, fieldNumber: 7)
     }
+    if self.epoch != 0 {
+      try visitor.visitSingularUInt64Field(value: self.epoch, fieldNumber: 8)
+    }
+    if !self.olderKeys.isEmpty {
+      try visitor.visitSingularBytesField(value: self.olderKeys, fieldNumber: 9)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1685,6 +1810,192 @@ nonisolated extension WireAccountFormat: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.scryptR != rhs.scryptR {return false}
     if lhs.scryptP != rhs.scryptP {return false}
     if lhs.wrappedKey != rhs.wrappedKey {return false}
+    if lhs.epoch != rhs.epoch {return false}
+    if lhs.olderKeys != rhs.olderKeys {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireMember: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Member"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}device\0\u{1}name\0\u{3}signing_key\0\u{3}agreement_key\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 2: try { try decoder.decodeSingularStringField(value: &self.name) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self.signingKey) }()
+      case 4: try { try decoder.decodeSingularBytesField(value: &self.agreementKey) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 1)
+    }
+    if !self.name.isEmpty {
+      try visitor.visitSingularStringField(value: self.name, fieldNumber: 2)
+    }
+    if !self.signingKey.isEmpty {
+      try visitor.visitSingularBytesField(value: self.signingKey, fieldNumber: 3)
+    }
+    if !self.agreementKey.isEmpty {
+      try visitor.visitSingularBytesField(value: self.agreementKey, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireMember, rhs: WireMember) -> Bool {
+    if lhs.device != rhs.device {return false}
+    if lhs.name != rhs.name {return false}
+    if lhs.signingKey != rhs.signingKey {return false}
+    if lhs.agreementKey != rhs.agreementKey {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireEpochKey: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".EpochKey"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}device\0\u{1}sealed\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 2: try { try decoder.decodeSingularBytesField(value: &self.sealed) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 1)
+    }
+    if !self.sealed.isEmpty {
+      try visitor.visitSingularBytesField(value: self.sealed, fieldNumber: 2)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireEpochKey, rhs: WireEpochKey) -> Bool {
+    if lhs.device != rhs.device {return false}
+    if lhs.sealed != rhs.sealed {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireRotation: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Rotation"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}epoch\0\u{1}keys\0\u{1}secret\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularUInt64Field(value: &self.epoch) }()
+      case 2: try { try decoder.decodeRepeatedMessageField(value: &self.keys) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self.secret) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.epoch != 0 {
+      try visitor.visitSingularUInt64Field(value: self.epoch, fieldNumber: 1)
+    }
+    if !self.keys.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.keys, fieldNumber: 2)
+    }
+    if !self.secret.isEmpty {
+      try visitor.visitSingularBytesField(value: self.secret, fieldNumber: 3)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireRotation, rhs: WireRotation) -> Bool {
+    if lhs.epoch != rhs.epoch {return false}
+    if lhs.keys != rhs.keys {return false}
+    if lhs.secret != rhs.secret {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension WireMemberEntry: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".MemberEntry"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}signer\0\u{1}time\0\u{1}added\0\u{1}removed\0\u{1}rotation\0\u{1}format\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.previous) }()
+      case 2: try { try decoder.decodeSingularBytesField(value: &self.signer) }()
+      case 3: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
+      case 4: try { try decoder.decodeSingularMessageField(value: &self._added) }()
+      case 5: try { try decoder.decodeRepeatedBytesField(value: &self.removed) }()
+      case 6: try { try decoder.decodeSingularMessageField(value: &self._rotation) }()
+      case 7: try { try decoder.decodeSingularBytesField(value: &self.format) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if !self.previous.isEmpty {
+      try visitor.visitSingularBytesField(value: self.previous, fieldNumber: 1)
+    }
+    if !self.signer.isEmpty {
+      try visitor.visitSingularBytesField(value: self.signer, fieldNumber: 2)
+    }
+    if self.time != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.time, fieldNumber: 3)
+    }
+    try { if let v = self._added {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 4)
+    } }()
+    if !self.removed.isEmpty {
+      try visitor.visitRepeatedBytesField(value: self.removed, fieldNumber: 5)
+    }
+    try { if let v = self._rotation {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+    } }()
+    if !self.format.isEmpty {
+      try visitor.visitSingularBytesField(value: self.format, fieldNumber: 7)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireMemberEntry, rhs: WireMemberEntry) -> Bool {
+    if lhs.previous != rhs.previous {return false}
+    if lhs.signer != rhs.signer {return false}
+    if lhs.time != rhs.time {return false}
+    if lhs._added != rhs._added {return false}
+    if lhs.removed != rhs.removed {return false}
+    if lhs._rotation != rhs._rotation {return false}
+    if lhs.format != rhs.format {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -1,14 +1,26 @@
 @preconcurrency internal import Crypto
 internal import Model
-internal import RecordFormat
 internal import _CryptoExtras
 
-/// The keys of an account, each for one purpose, all derived from its master key.
-struct AccountKeys: Sendable {
+/// The keys of one epoch, each for one purpose, all derived from the epoch's master key.
+struct EpochKeys: Sendable {
+  let master: SymmetricKey
   let log: SealingKey
   let chunk: SealingKey
   /// Names of containers, devices, and indices of packs.
   let record: SealingKey
+
+  init(master: SymmetricKey, account: [UInt8]) {
+    self.master = master
+    log = SealingKey(master.derived("log", account: account))
+    chunk = SealingKey(master.derived("chunk", account: account))
+    record = SealingKey(master.derived("record", account: account))
+  }
+}
+
+/// What an account calls its contents and containers by. These keys are the first epoch's for ever:
+/// with others every content would have to be uploaded again.
+struct NameKeys: Sendable {
   private let chunkName: SymmetricKey
   private let containerName: SymmetricKey
   /// What tells this account from others, to programs: of no use for anything else.
@@ -17,13 +29,8 @@ struct AccountKeys: Sendable {
 
   init(master: SymmetricKey, account: [UInt8]) {
     func derive(_ purpose: String, count: Int = 32) -> SymmetricKey {
-      HKDF<SHA256>.deriveKey(
-        inputKeyMaterial: master, salt: account, info: Array("ubiquityfs/v1/\(purpose)".utf8),
-        outputByteCount: count)
+      master.derived(purpose, account: account, count: count)
     }
-    log = SealingKey(derive("log"))
-    chunk = SealingKey(derive("chunk"))
-    record = SealingKey(derive("record"))
     chunkName = derive("chunk-name")
     containerName = derive("container-name")
     identity = derive("identity", count: 16).withUnsafeBytes { Array($0) }
@@ -47,69 +54,15 @@ struct AccountKeys: Sendable {
   }
 }
 
-/// The way from a secret to the master key, as an account's `format` object says it.
-enum MasterKey {
-  /// Guessing a passphrase must be dear. 160 random bits cannot be guessed at any price, so that a
-  /// generated secret need not cost its owner anything either.
-  private static func costExponent(_ secret: AccountSecret) -> UInt32 {
-    secret.isGenerated ? 10 : 17
+extension SymmetricKey {
+  fileprivate func derived(_ purpose: String, account: [UInt8], count: Int = 32) -> SymmetricKey {
+    HKDF<SHA256>.deriveKey(
+      inputKeyMaterial: self, salt: account, info: Array("ubiquityfs/v1/\(purpose)".utf8),
+      outputByteCount: count)
   }
 
-  private static let blockSize: UInt32 = 8
-  private static let parallelism: UInt32 = 1
+  /// For what seals the master keys of earlier epochs.
+  func forOlderKeys(account: [UInt8]) -> SymmetricKey { derived("older-keys", account: account) }
 
-  /// Makes a new account's master key and the object that wraps it.
-  static func make(secret: AccountSecret) throws(RemoteError) -> (SymmetricKey, AccountFormat) {
-    let master = SymmetricKey(size: .bits256)
-    var format = AccountFormat(
-      version: AccountFormat.currentVersion, account: Random.bytes(16), salt: Random.bytes(16),
-      costExponent: costExponent(secret), blockSize: blockSize, parallelism: parallelism,
-      wrappedKey: [])
-    let key = try derive(secret, format)
-    do {
-      let bytes = master.withUnsafeBytes { Array($0) }
-      let box = try AES.GCM.seal(bytes, using: key, authenticating: associated(format))
-      format.wrappedKey = Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
-    } catch {
-      preconditionFailure("AES-GCM refuses a key and nonce of its own making: \(error)")
-    }
-    return (master, format)
-  }
-
-  /// Fails with `.wrongSecret` when the secret, or any byte of the object, is another one.
-  static func open(_ format: AccountFormat, secret: AccountSecret) throws(RemoteError)
-    -> SymmetricKey
-  {
-    let key = try derive(secret, format)
-    do {
-      let box = try AES.GCM.SealedBox(combined: format.wrappedKey)
-      return SymmetricKey(
-        data: try AES.GCM.open(box, using: key, authenticating: associated(format)))
-    } catch {
-      throw .wrongSecret
-    }
-  }
-
-  private static func derive(_ secret: AccountSecret, _ format: AccountFormat)
-    throws(RemoteError) -> SymmetricKey
-  {
-    do {
-      return try KDF.Scrypt.deriveKey(
-        from: Array(secret.text.utf8), salt: format.salt, outputByteCount: 32,
-        rounds: 1 << Int(format.costExponent), blockSize: Int(format.blockSize),
-        parallelism: Int(format.parallelism), maxMemory: 1 << 31)
-    } catch {
-      throw .damaged(object: ObjectName.format, reason: "its key derivation cannot be done")
-    }
-  }
-
-  private static func associated(_ format: AccountFormat) -> [UInt8] {
-    var result = AssociatedData("format")
-    result.append(format.account)
-    result.append(format.salt)
-    result.append(format.costExponent)
-    result.append(format.blockSize)
-    result.append(format.parallelism)
-    return result.bytes
-  }
+  var bytes: [UInt8] { withUnsafeBytes { Array($0) } }
 }

@@ -103,18 +103,21 @@ extension RemoteContainer {
   }
 }
 
-extension AccountKeys {
+/// A chunk does not say of which epoch its key is: the keys of all epochs are tried, the newest first.
+/// There are few, and a key that does not fit costs no more than to read the bytes once.
+extension AccountState {
   func seal(
     _ plain: UnsafeRawBufferPointer, as reference: ChunkReference, with compressor: Compressor
   ) -> SealedBytes {
-    chunk.seal(plain, Self.associated(reference), with: compressor)
+    newest.keys.chunk.seal(plain, Self.associated(reference), with: compressor)
   }
 
   func opened(_ sealed: ArraySlice<UInt8>, _ reference: ChunkReference) throws(SealError)
     -> OpenedBytes
   {
-    let plain = try chunk.opened(
-      sealed, Self.associated(reference), limit: Int(reference.length))
+    let plain = try trying { keys throws(SealError) in
+      try keys.chunk.opened(sealed, Self.associated(reference), limit: Int(reference.length))
+    }
     guard plain.count == Int(reference.length) else {
       throw SealError(reason: "it has another length than it should")
     }
@@ -122,6 +125,15 @@ extension AccountKeys {
       throw SealError(reason: "it is another chunk")
     }
     return plain
+  }
+
+  /// Gives what the first of the epochs' keys that fits opens, else the newest one's error.
+  func trying<Value>(_ open: (EpochKeys) throws(SealError) -> Value) throws(SealError) -> Value {
+    var failure: SealError?
+    for keys in allKeys {
+      do throws(SealError) { return try open(keys) } catch { failure = failure ?? error }
+    }
+    throw failure ?? SealError(reason: "there is no key")
   }
 
   private static func associated(_ reference: ChunkReference) -> AssociatedData {

@@ -30,35 +30,57 @@ package enum ContainerPresence: Equatable, Sendable {
 }
 
 extension RemoteContainer {
-  /// Nil: no device says so.
+  var records: AccountRecords { AccountRecords(store: store, state: keys) }
+
+  /// Nil: no device says so that may, and none ever said so to this device.
   package func deletion() async throws(RemoteError) -> ContainerDeletion? {
-    let object = ObjectName.deletion(incarnation)
-    guard let stored = try await RemoteAccount.small(object, in: store) else { return nil }
-    return try openDeletion(stored, object)
+    let place = AccountRecords.Place.deletion(incarnation)
+    let body: [UInt8]?
+    do throws(RemoteError) {
+      body = try await records.read(place)
+    } catch .unsigned {
+      return nil
+    }
+    guard let body else {
+      // It is never removed. A backend that does not show it any more is not believed.
+      guard let known = try await records.remembered(place) else { return nil }
+      return try decodeDeletion(known, place.object)
+    }
+    return try decodeDeletion(body, place.object)
   }
 
   /// Two requests; for a device that does not find in the store what it knows.
   package func presence() async throws(RemoteError) -> ContainerPresence {
     if let deletion = try await deletion() { return .deleted(deletion) }
-    let object = ObjectName.name(keys.objectName(of: id))
-    let info = try await keys.containerInfo(object, in: store)
-    return info?.incarnation == incarnation ? .there : .missing(object: object)
+    let place = AccountRecords.Place.name(keys.objectName(of: id))
+    let info = try await records.containerInfo(place)
+    return info?.incarnation == incarnation ? .there : .missing(object: place.object)
   }
 
-  /// The deletion that ends a log; nil for any other object.
-  func endOfLog(_ stored: [UInt8], name: String) throws(RemoteError) -> ContainerDeletion? {
-    guard stored.starts(with: ObjectHeader.deletion.bytes.prefix(4)) else { return nil }
-    return try openDeletion(stored, name)
+  /// The deletion that ends a log; nil for any other object, and for one that does not count after
+  /// a position.
+  func endOfLog(_ stored: [UInt8], name: String, after position: LogPosition)
+    async throws(RemoteError) -> ContainerDeletion?
+  {
+    guard ObjectHeader.deletion.isMagic(of: stored) else { return nil }
+    let opened = try await openDeletion(stored, name)
+    guard keys.isInForce(opened, after: position.members) else { return nil }
+    return try decodeDeletion(opened.body, name)
   }
 
-  private var deletionData: AssociatedData {
-    RemoteAccount.associated("deletion", incarnation.bytes)
+  private func openDeletion(_ stored: [UInt8], _ object: String) async throws(RemoteError)
+    -> SignedObject
+  {
+    let place = AccountRecords.Place.deletion(incarnation)
+    return try await records.open(
+      stored,
+      AccountRecords.Place(
+        object: object, header: place.header, associated: place.associated))
   }
 
-  private func openDeletion(_ stored: [UInt8], _ object: String) throws(RemoteError)
+  private func decodeDeletion(_ plain: [UInt8], _ object: String) throws(RemoteError)
     -> ContainerDeletion
   {
-    let plain = try keys.open(stored, .deletion, deletionData, object)
     do throws(RecordError) {
       let info = try ContainerInfo(decoding: plain)
       guard info.incarnation == incarnation, info.id == id else {
@@ -70,22 +92,24 @@ extension RemoteContainer {
     }
   }
 
-  private func sealed(_ deletion: ContainerDeletion) -> [UInt8] {
-    let record = ContainerInfo(
-      id: id, created: deletion.time, creator: deletion.device, incarnation: incarnation)
-    return ObjectHeader.deletion.bytes + keys.record.seal(record.encoded(), deletionData)
+  private func body(of deletion: ContainerDeletion) -> [UInt8] {
+    ContainerInfo(
+      id: id, created: deletion.time, creator: deletion.device, incarnation: incarnation
+    ).encoded()
   }
 
   /// Says in the store that the container is deleted. Done again by any device, the first one's
-  /// word stays.
+  /// word stays. A record that does not count, such as a removed device's, is replaced.
   func noteDeletion(_ deletion: ContainerDeletion) async throws(RemoteError) {
-    let object = ObjectName.deletion(incarnation)
-    let (store, bytes) = (store, sealed(deletion))
-    _ = try await storing { () async throws(StoreError) in
-      try await store.putIfAbsent(object, bytes)
+    let place = AccountRecords.Place.deletion(incarnation)
+    try await records.put(body(of: deletion), place)
+    if try await self.deletion() != nil { return }
+    if try await RemoteAccount.small(place.object, in: store) != nil {
+      try await records.replace(body(of: deletion), place)
     }
     guard try await self.deletion() != nil else {
-      throw .store(.unavailable("the backend does not show \(object), which was just put there"))
+      throw .store(
+        .unavailable("the backend does not show \(place.object), which was just put there"))
     }
   }
 
@@ -93,13 +117,19 @@ extension RemoteContainer {
 
   /// Ends the log. Gives the name of the object that does.
   func endLog(_ deletion: ContainerDeletion) async throws(RemoteError) -> String {
-    let bytes = sealed(deletion)
+    let place = AccountRecords.Place.deletion(incarnation)
+    try await memberLog.join()
+    let bytes = try keys.sealSigned(
+      body(of: deletion), place.header, place.associated, counter: 1
+    ).bytes
     for _ in 0..<Self.mostAttempts {
       var last: UInt64 = 0
       while let next = try await segmentNumbers(after: last, limit: 1000).last { last = next }
       if last > 0 {
         let name = ObjectName.segment(incarnation, last)
-        if let stored = try await segmentBytes(name), try endOfLog(stored, name: name) != nil {
+        if let stored = try await segmentBytes(name), ObjectHeader.deletion.isMagic(of: stored),
+          keys.isValid(try await openDeletion(stored, name).signature)
+        {
           return name
         }
       }
@@ -123,8 +153,9 @@ extension RemoteAccount {
   package func deleteContainer(
     _ id: ContainerID, known: IncarnationID? = nil, by deletion: ContainerDeletion
   ) async throws(RemoteError) {
-    let object = ObjectName.name(keys.objectName(of: id))
-    let named = try await keys.containerInfo(object, in: store)?.incarnation
+    let place = AccountRecords.Place.name(keys.objectName(of: id))
+    let object = place.object
+    let named = try await records.containerInfo(place)?.incarnation
     let store = store
     for incarnation in Set([named, known].compactMap(\.self)).sorted() {
       let container = container(id, incarnation: incarnation)
@@ -144,45 +175,41 @@ extension RemoteAccount {
     }
   }
 
-  /// Of which containers the store says that they were deleted.
-  func deletedIncarnations() async throws(RemoteError) -> Set<IncarnationID> {
-    Set(
-      try await store.ownKeys(ObjectName.deletions).compactMap { found in
-        if case .deletion(let incarnation) = found.key { incarnation } else { nil }
-      })
+  /// Which of these containers the store says were deleted.
+  func deletedIncarnations(
+    among containers: [(id: ContainerID, incarnation: IncarnationID)]
+  ) async throws(RemoteError) -> Set<IncarnationID> {
+    // One list for all. A record that it does not show may be known here.
+    let listed = Set(try await store.ownKeys(ObjectName.deletions).map(\.name))
+    var result: Set<IncarnationID> = []
+    for (id, incarnation) in containers {
+      let object = ObjectName.deletion(incarnation)
+      guard listed.contains(object) || keys.seen[object] != nil else { continue }
+      do throws(RemoteError) {
+        if try await container(id, incarnation: incarnation).deletion() != nil {
+          result.insert(incarnation)
+        }
+      } catch .damaged {
+        // What does not open says nothing.
+      }
+    }
+    return result
   }
 }
 
-extension AccountKeys {
+extension AccountRecords {
   /// The content of a name object; nil where there is none.
-  func containerInfo(_ object: String, in store: any ObjectStore) async throws(RemoteError)
-    -> ContainerInfo?
-  {
-    guard let stored = try await RemoteAccount.small(object, in: store) else { return nil }
-    guard case .name(let code)? = ObjectKey(object) else {
-      throw .damaged(object: object, reason: "its name is none of a container")
-    }
-    let plain = try open(stored, .name, RemoteAccount.associated("name", code), object)
+  func containerInfo(_ place: Place) async throws(RemoteError) -> ContainerInfo? {
+    guard let plain = try await read(place) else { return nil }
     let info: ContainerInfo
     do throws(RecordError) {
       info = try ContainerInfo(decoding: plain)
     } catch {
-      throw .damaged(object: object, reason: error.description)
+      throw .damaged(object: place.object, reason: error.description)
     }
-    guard objectName(of: info.id) == code else {
-      throw .damaged(object: object, reason: "it describes another container")
+    guard place.object == ObjectName.name(state.objectName(of: info.id)) else {
+      throw .damaged(object: place.object, reason: "it describes another container")
     }
     return info
-  }
-
-  func open(
-    _ stored: [UInt8], _ header: ObjectHeader, _ associated: AssociatedData, _ object: String
-  ) throws(RemoteError) -> [UInt8] {
-    let body = try header.body(of: stored, object: object)
-    do throws(SealError) {
-      return try record.open(body, associated, limit: RemoteLimits.smallObject)
-    } catch {
-      throw .damaged(object: object, reason: error.reason)
-    }
   }
 }

@@ -16,7 +16,7 @@ final class FileChunks: @unchecked Sendable {
   // Unchecked: the owner asks for one batch after the other.
   private let file: OpenFile
   private let size: UInt64
-  private let keys: AccountKeys
+  private let keys: AccountState
   private let memory: UploadMemory
   private var lent: ReadBuffer
   /// Of the batch before.
@@ -27,7 +27,7 @@ final class FileChunks: @unchecked Sendable {
   /// What of the buffer is read and not cut yet.
   private var rest = 0..<0
 
-  init(file: OpenFile, size: UInt64, keys: AccountKeys, memory: UploadMemory) {
+  init(file: OpenFile, size: UInt64, keys: AccountState, memory: UploadMemory) {
     self.file = file
     self.size = size
     self.keys = keys

@@ -118,12 +118,15 @@ extension RemoteContainer {
     let name = ObjectName.segment(incarnation, sequence)
     do throws(RemoteError) {
       guard let stored = try await segmentBytes(name) else { return (.missing, nil) }
-      let body = try openSegment(stored, name: name, sequence: sequence)
+      let opened = try await openSegment(stored, name: name, sequence: sequence)
       let found = Self.hash(stored)
       if let hash, hash != found {
         return (.damaged("it is not the segment that this device has read"), found)
       }
-      if let previous, body.previous != previous {
+      // A segment that counts for nothing follows what it likes.
+      if let previous, keys.isValid(opened.signature),
+        try Self.body(of: opened, name: name).previous != previous
+      {
         return (.damaged("it does not follow the segment before it"), found)
       }
       return (.good, found)
@@ -246,7 +249,7 @@ extension RemoteContainer {
   }
 }
 
-extension AccountKeys {
+extension AccountState {
   /// The chunks of a pack, by its index.
   fileprivate func contents(
     of pack: PackID, _ stored: [UInt8], _ name: String
@@ -260,8 +263,10 @@ extension AccountKeys {
     }
     var associated = AssociatedData("pack")
     associated.append(pack.bytes)
-    let plain = try record.open(
-      stored[(end - length)..<end], associated, limit: Int(RecordLimits.packLength))
+    let plain = try trying { keys throws(SealError) in
+      try keys.record.open(
+        stored[(end - length)..<end], associated, limit: Int(RecordLimits.packLength))
+    }
     let locations = try PackContents.decode(plain)
     guard locations.allSatisfy({ $0.pack == pack }) else {
       throw SealError(reason: "its index is of another pack")

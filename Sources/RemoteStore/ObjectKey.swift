@@ -10,6 +10,8 @@ enum ObjectKey: Equatable {
   case name([UInt8])
   case device(DeviceID)
   case quota
+  case member(UInt64)
+  case pairing(PairingID)
   case deletion(IncarnationID)
   case segment(IncarnationID, UInt64)
   case pack(IncarnationID, PackID)
@@ -30,6 +32,16 @@ enum ObjectKey: Equatable {
     case (2, "account"):
       guard key == ObjectName.quota else { return nil }
       self = .quota
+    case (3, "account"):
+      guard parts[1] == "members", let number = ObjectName.sequence(parts[2]), number > 0 else {
+        return nil
+      }
+      self = .member(number)
+    case (3, "pairing"):
+      guard let id: PairingID = Self.identity(parts[1]), PairingStep.isName(parts[2]) else {
+        return nil
+      }
+      self = .pairing(id)
     case (2, "deleted"):
       guard let id: IncarnationID = Self.identity(parts[1]) else { return nil }
       self = .deletion(id)
@@ -69,7 +81,7 @@ enum ObjectKey: Equatable {
     }
   }
 
-  private static func identity<Kind>(_ text: Substring) -> Identifier<Kind>? {
+  static func identity<Kind>(_ text: Substring) -> Identifier<Kind>? {
     isLowerHex(text) ? Identifier(hex: text) : nil
   }
 

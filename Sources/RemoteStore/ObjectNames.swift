@@ -7,9 +7,21 @@ enum ObjectName {
   static let devices = "devices/"
   static let account = "account/"
   static let quota = account + "quota"
+  static let members = account + "members/"
+  static let pairing = "pairing/"
   static let deletions = "deleted/"
   /// Where objects of an account are, besides `format`.
   static let directories = [account, "containers/", deletions, devices, names]
+
+  static func member(_ number: UInt64) -> String { members + digits(number) }
+
+  static func offer(_ id: PairingID) -> String { pairing + id.description + "/offer" }
+
+  static func pairing(_ id: PairingID) -> String { pairing + id.description + "/" }
+
+  static func pairing(_ id: PairingID, _ request: PairingID, _ step: PairingStep) -> String {
+    pairing(id) + "\(request)-\(step.rawValue)"
+  }
 
   static func name(_ code: [UInt8]) -> String { names + Hex.encode(code) }
 
@@ -64,50 +76,6 @@ enum ObjectName {
 
   static func pack(_ id: IncarnationID, _ pack: PackID) -> String {
     packs(id) + pack.description
-  }
-}
-
-/// The eight clear bytes before everything that is stored: what it is, and in which format.
-struct ObjectHeader {
-  static let version: UInt32 = 1
-  static let length = 8
-
-  static let format = ObjectHeader("UBQF")
-  static let name = ObjectHeader("UBQN")
-  static let device = ObjectHeader("UBQD")
-  static let quota = ObjectHeader("UBQA")
-  static let deletion = ObjectHeader("UBQX")
-  static let segment = ObjectHeader("UBQL")
-  static let pack = ObjectHeader("UBQP")
-  static let snapshotPart = ObjectHeader("UBQS")
-  static let snapshotIndex = ObjectHeader("UBQI")
-  /// After a recovery: an older release would take absence in it for removal, and is to refuse it.
-  static let recoveredIndex = ObjectHeader("UBQI", version: 2)
-  static let cursor = ObjectHeader("UBQC")
-
-  let bytes: [UInt8]
-
-  private let formatVersion: UInt32
-
-  private init(_ magic: String, version: UInt32 = ObjectHeader.version) {
-    formatVersion = version
-    bytes = Array(magic.utf8) + withUnsafeBytes(of: version.bigEndian) { Array($0) }
-  }
-
-  /// What follows the header of `object`.
-  func body(of stored: [UInt8], object: String) throws(RemoteError) -> ArraySlice<UInt8> {
-    guard stored.count >= Self.length else {
-      throw .damaged(object: object, reason: "it is cut short")
-    }
-    guard stored[..<4] == bytes[..<4] else {
-      throw .damaged(object: object, reason: "it does not start as such an object does")
-    }
-    let version = stored[4..<8].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-    guard version <= formatVersion else { throw .newerFormat(object: object, version: version) }
-    guard version >= Self.version else {
-      throw .damaged(object: object, reason: "its format version is \(version)")
-    }
-    return stored[Self.length...]
   }
 }
 

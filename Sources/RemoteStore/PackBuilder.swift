@@ -32,10 +32,10 @@ struct PackBuilder {
   }
 
   /// Makes `room` the whole object. Nothing is appended afterwards.
-  func finish(_ keys: AccountKeys) {
+  func finish(_ keys: AccountState) {
     var associated = AssociatedData("pack")
     associated.append(id.bytes)
-    let index = keys.record.seal(PackContents.encode(id, locations), associated)
+    let index = keys.newest.keys.record.seal(PackContents.encode(id, locations), associated)
     room.bytes += index
     withUnsafeBytes(of: UInt32(index.count).bigEndian) { room.bytes += $0 }
   }

@@ -15,7 +15,8 @@ extension RemoteAccount {
   /// Puts `format` again, if a store that went back lacks it: without it no device can sign in.
   package func restoreFormat() async throws(RemoteError) -> FormatRecovery {
     if let isOwn = try await hasOwnFormat() { return isOwn ? .present : .ofAnotherAccount }
-    let (target, bytes) = (store, format)
+    let newest = keys.membership.format
+    let (target, bytes) = (store, newest.isEmpty ? format : newest)
     _ = try await storing { () async throws(StoreError) in
       try await target.putIfAbsent(ObjectName.format, bytes)
     }

@@ -5,33 +5,34 @@ internal import RecordFormat
 
 /// An account that was opened with its secret: the containers and devices that it has.
 ///
-/// Safe from any task. Nothing is remembered but keys: every call asks the backend.
+/// Safe from any task. Nothing is remembered but keys, members, and the newest versions of small
+/// objects: every call asks the backend.
 package final class RemoteAccount: Sendable {
   package let store: any ObjectStore
-  /// The account's `format` object as stored. It is no secret. With it and the secret an account is
-  /// opened again without the backend.
+  /// The account's `format` object as stored when it was opened. It is no secret. With it and the
+  /// secret an account is opened again without the backend.
   package let format: [UInt8]
-  let keys: AccountKeys
+  let keys: AccountState
 
   /// The same on every device of the account, and another for every other account. Derived from the
   /// account's key, which it says nothing of.
-  package var identity: [UInt8] { keys.identity }
-
-  /// Whether every byte of `format` is authenticated: it holds nothing but the fields that were
-  /// checked with the secret, in their only form.
-  package var isFormatCanonical: Bool {
-    (try? Self.read(format)).map { ObjectHeader.format.bytes + $0.encoded() == format } ?? false
-  }
+  package var identity: [UInt8] { keys.identifier }
 
   /// Opens an account whose `format` object is known already, without asking the backend.
-  package init(store: any ObjectStore, secret: AccountSecret, format: [UInt8])
-    throws(RemoteError)
-  {
+  ///
+  /// `device`: the keys that it signs with; it joins before its first write. Without them the account
+  /// can be read, and written to as by the first release, as long as it has no members.
+  package init(
+    store: any ObjectStore, secret: AccountSecret, format: [UInt8], device: DeviceIdentity? = nil,
+    memory: any AccountMemory = NoMemory()
+  ) throws(RemoteError) {
     let description = try Self.read(format)
-    let master = try MasterKey.open(description, secret: secret)
+    let masters = try MasterKey.open(description, secret: secret)
     self.store = store
     self.format = format
-    keys = AccountKeys(master: master, account: description.account)
+    keys = try AccountState(
+      account: description.account, masters: masters, secret: secret, identity: device,
+      memory: memory)
   }
 
   private init(store: any ObjectStore, like other: RemoteAccount) {
@@ -45,18 +46,37 @@ package final class RemoteAccount: Sendable {
     RemoteAccount(store: store, like: self)
   }
 
+  var records: AccountRecords { AccountRecords(store: store, state: keys) }
+  var memberLog: MemberLog { MemberLog(store: store, state: keys) }
+
+  /// The bytes that the first release would have stored as `format`, if each of them is authenticated:
+  /// the object holds nothing but the fields that were checked with the secret, in their only form.
+  package var firstFormat: [UInt8]? {
+    guard var description = try? Self.read(format), description.epoch == 1 else { return nil }
+    let isOld = description.version == 1
+    let header = isOld ? ObjectHeader.format.bytes : ObjectHeader.format.latestBytes
+    guard header + description.encoded() == format else { return nil }
+    description.version = 1
+    return ObjectHeader.format.bytes + description.encoded()
+  }
+
   /// Opens the account in `store`, or makes it. Two devices that make it at the same time get the
-  /// same one, if their secret is the same.
+  /// same one, if their secret is the same. With `device` this device is a member when it returns,
+  /// unless `joins` is false: then it is one after `join(as:)`.
   ///
-  /// Fails with `.wrongSecret`, `.noAccount`, `.formatMissing`, `.newerFormat`, `.damaged` or
-  /// `.store`.
+  /// Fails with `.wrongSecret`, `.secretChanged`, `.removed`, `.noAccount`, `.formatMissing`,
+  /// `.newerFormat`, `.damaged` or `.store`.
   package static func open(
-    store: any ObjectStore, secret: AccountSecret, createIfMissing: Bool
+    store: any ObjectStore, secret: AccountSecret, createIfMissing: Bool,
+    device: DeviceIdentity? = nil, memory: any AccountMemory = NoMemory(), joins: Bool = true
   ) async throws(RemoteError) -> RemoteAccount {
     var stored = try await formatOrNone(store)
     if stored == nil, createIfMissing {
-      let (_, description) = try MasterKey.make(secret: secret)
-      let bytes = ObjectHeader.format.bytes + description.encoded()
+      var (_, description) = try MasterKey.make(secret: secret)
+      // Without keys of its own it makes an account as the first release did.
+      if device == nil { description.version = 1 }
+      let header = device == nil ? ObjectHeader.format.bytes : ObjectHeader.format.latestBytes
+      let bytes = header + description.encoded()
       _ = try await storing { () async throws(StoreError) in
         try await store.putIfAbsent(ObjectName.format, bytes)
       }
@@ -64,7 +84,11 @@ package final class RemoteAccount: Sendable {
       stored = try await storedFormat(store)
     }
     guard let stored else { throw .noAccount(store.description) }
-    return try RemoteAccount(store: store, secret: secret, format: stored)
+    let account = try RemoteAccount(
+      store: store, secret: secret, format: stored, device: device, memory: memory)
+    guard device != nil else { return account }
+    if joins { try await account.join() } else { try await account.memberLog.prepare() }
+    return account
   }
 
   package static func exists(store: any ObjectStore) async throws(RemoteError) -> Bool {
@@ -89,11 +113,16 @@ package final class RemoteAccount: Sendable {
   static func read(_ stored: [UInt8]) throws(RemoteError) -> AccountFormat {
     let object = ObjectName.format
     let body = try ObjectHeader.format.body(of: stored, object: object)
+    let description: AccountFormat
     do throws(RecordError) {
-      return try AccountFormat(decoding: Array(body))
+      description = try AccountFormat(decoding: Array(body))
     } catch {
       throw .damaged(object: object, reason: error.description)
     }
+    guard UInt32(bigEndianBytes: stored[4..<8]) == description.version else {
+      throw .damaged(object: object, reason: "it says two versions of itself")
+    }
+    return description
   }
 
   /// An object that is known to be small; nil where there is none.
@@ -127,12 +156,15 @@ package final class RemoteAccount: Sendable {
     id: ContainerID, incarnation: IncarnationID
   )] {
     var result: [(id: ContainerID, incarnation: IncarnationID)] = []
-    for (object, _) in try await store.ownKeys(ObjectName.names) {
+    for (_, key) in try await store.ownKeys(ObjectName.names) {
+      guard case .name(let code) = key else { continue }
       // One that is deleted between listing and reading is no container.
-      if let info = try await info(object) { result.append((info.id, info.incarnation)) }
+      if let info = try await records.containerInfo(.name(code)) {
+        result.append((info.id, info.incarnation))
+      }
     }
     // The name of one whose deletion was interrupted may still be there.
-    let deleted = try await deletedIncarnations()
+    let deleted = try await deletedIncarnations(among: result)
     result.removeAll { deleted.contains($0.incarnation) }
     return result.sorted { $0.id < $1.id }
   }
@@ -140,7 +172,9 @@ package final class RemoteAccount: Sendable {
   /// The container, or nil when the account has none of that name. Asks the backend at most three
   /// times.
   package func container(_ id: ContainerID) async throws(RemoteError) -> RemoteContainer? {
-    guard let info = try await info(ObjectName.name(keys.objectName(of: id))) else { return nil }
+    guard let info = try await records.containerInfo(.name(keys.objectName(of: id))) else {
+      return nil
+    }
     let container = self.container(id, incarnation: info.incarnation)
     // The maker may have ended before the container had its first segment, and the deleter before
     // its name went.
@@ -158,17 +192,12 @@ package final class RemoteAccount: Sendable {
   package func createContainer(
     _ id: ContainerID, device: DeviceID, mode: UInt16 = 0o755, time: Timestamp
   ) async throws(RemoteError) -> RemoteContainer {
-    let code = keys.objectName(of: id)
-    let object = ObjectName.name(code)
-    try await finishDeletion(of: id, object)
+    let place = AccountRecords.Place.name(keys.objectName(of: id))
+    try await finishDeletion(of: id, place)
     let new = ContainerInfo(id: id, created: time, creator: device, incarnation: .random())
-    let sealed = keys.record.seal(new.encoded(), Self.associated("name", code))
-    let store = store
-    _ = try await storing { () async throws(StoreError) in
-      try await store.putIfAbsent(object, ObjectHeader.name.bytes + sealed)
-    }
-    guard let info = try await info(object) else {
-      throw .damaged(object: object, reason: "it was there and is gone")
+    try await records.put(new.encoded(), place)
+    guard let info = try await records.containerInfo(place) else {
+      throw .damaged(object: place.object, reason: "it was there and is gone")
     }
     let container = self.container(id, incarnation: info.incarnation)
     guard try await !container.hasBegun() else { return container }
@@ -188,40 +217,36 @@ package final class RemoteAccount: Sendable {
 
   /// Removes the name of a container that was deleted, where the deletion was interrupted before
   /// that.
-  private func finishDeletion(of id: ContainerID, _ object: String) async throws(RemoteError) {
-    guard let info = try await info(object),
+  private func finishDeletion(of id: ContainerID, _ place: AccountRecords.Place)
+    async throws(RemoteError)
+  {
+    guard let info = try await records.containerInfo(place),
       try await container(id, incarnation: info.incarnation).deletion() != nil
     else { return }
     let store = store
-    try await storing { () async throws(StoreError) in try await store.delete(object) }
+    try await storing { () async throws(StoreError) in try await store.delete(place.object) }
   }
 
   /// Hints that a container may have been made or deleted.
   package func news() -> AsyncStream<Void> { store.news(prefix: ObjectName.names) }
 
-  private func info(_ object: String) async throws(RemoteError) -> ContainerInfo? {
-    try await keys.containerInfo(object, in: store)
-  }
-
   // MARK: - Devices
 
   /// Tells the account's other devices about one. May be done again at any time.
   package func register(_ device: DeviceRecord) async throws(RemoteError) {
-    let sealed = keys.record.seal(
-      device.encoded(), Self.associated("device", device.id.bytes))
-    let store = store
-    try await storing { () async throws(StoreError) in
-      try await store.replace(
-        ObjectName.device(device.id), ObjectHeader.device.bytes + sealed)
-    }
+    try await records.replace(device.encoded(), .device(device.id), isOwn: true)
   }
 
+  /// The members, each with what it tells of itself. While the account has none, as in the first
+  /// format, all devices that ever told.
   package func devices() async throws(RemoteError) -> [DeviceRecord] {
-    var result: [DeviceRecord] = []
+    var told: [DeviceID: DeviceRecord] = [:]
+    let membership = keys.membership
     for (object, key) in try await store.ownKeys(ObjectName.devices) {
-      guard case .device(let id) = key, let stored = try await Self.small(object, in: store)
+      guard case .device(let id) = key,
+        membership.lastRotation == 0 || membership.isMember(id),
+        let plain = try await record(of: id)
       else { continue }
-      let plain = try open(stored, .device, Self.associated("device", id.bytes), object)
       let device: DeviceRecord
       do throws(RecordError) {
         device = try DeviceRecord(decoding: plain)
@@ -231,9 +256,20 @@ package final class RemoteAccount: Sendable {
       guard device.id == id else {
         throw .damaged(object: object, reason: "it describes another device")
       }
-      result.append(device)
+      told[id] = device
     }
-    return result
+    for member in keys.membership.members where told[member.device] == nil {
+      told[member.device] = DeviceRecord(
+        id: member.device, name: member.name, lastSeen: Timestamp(nanoseconds: 0))
+    }
+    return told.values.sorted { $0.id < $1.id }
+  }
+
+  /// Nil where no device tells that may.
+  private func record(of device: DeviceID) async throws(RemoteError) -> [UInt8]? {
+    do throws(RemoteError) { return try await records.read(.device(device)) } catch .unsigned {
+      return nil
+    }
   }
 
   // MARK: -
@@ -242,11 +278,5 @@ package final class RemoteAccount: Sendable {
     var result = AssociatedData(label)
     result.append(identity)
     return result
-  }
-
-  func open(
-    _ stored: [UInt8], _ header: ObjectHeader, _ associated: AssociatedData, _ object: String
-  ) throws(RemoteError) -> [UInt8] {
-    try keys.open(stored, header, associated, object)
   }
 }

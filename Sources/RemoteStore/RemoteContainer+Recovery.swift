@@ -19,19 +19,15 @@ extension RemoteContainer {
   /// Gives the container its name again, if a store that went back lacks it. False: the name is
   /// another container's.
   package func restoreName(from origin: LogOrigin) async throws(RemoteError) -> Bool {
-    let code = keys.objectName(of: id)
-    let object = ObjectName.name(code)
-    if let known = try await keys.containerInfo(object, in: store) {
+    let place = AccountRecords.Place.name(keys.objectName(of: id))
+    let object = place.object
+    if let known = try await records.containerInfo(place) {
       return known.incarnation == incarnation
     }
     let info = ContainerInfo(
       id: id, created: origin.time, creator: origin.device, incarnation: incarnation)
-    let sealed = keys.record.seal(info.encoded(), RemoteAccount.associated("name", code))
-    let target = store
-    _ = try await storing { () async throws(StoreError) in
-      try await target.putIfAbsent(object, ObjectHeader.name.bytes + sealed)
-    }
-    guard let named = try await keys.containerInfo(object, in: store) else {
+    try await records.put(info.encoded(), place)
+    guard let named = try await records.containerInfo(place) else {
       throw .store(.unavailable("the backend does not show \(object), which was just put there"))
     }
     return named.incarnation == incarnation
@@ -41,11 +37,13 @@ extension RemoteContainer {
   /// with `put`.
   package func recoverySegment(
     at sequence: UInt64, after previous: LogPosition, from origin: LogOrigin
-  ) -> (position: LogPosition, bytes: [UInt8]) {
-    let body = SegmentBody(previous: previous.hash, origin: origin, changes: LogChanges())
-    let stored =
-      ObjectHeader.segment.bytes + keys.log.seal(body.encoded(), associated("log", sequence))
-    return (LogPosition(sequence: sequence, hash: Self.hash(stored)), stored)
+  ) async throws(RemoteError) -> (position: LogPosition, bytes: [UInt8]) {
+    try await memberLog.keepEntries()
+    let (stored, members) = try await sealedSegment(
+      LogChanges(), at: sequence, after: previous, from: origin)
+    let position = LogPosition(
+      sequence: sequence, hash: Self.hash(stored), members: max(members, previous.members))
+    return (position, stored)
   }
 
   /// False: another device has put one there.

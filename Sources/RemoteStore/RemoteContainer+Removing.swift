@@ -57,12 +57,13 @@ extension RemoteContainer {
   // MARK: Cursors
 
   package func put(_ cursor: DeviceCursor) async throws(RemoteError) {
-    let sealed = keys.record.seal(cursor.encoded(), associated(cursor.device))
+    try await memberLog.join()
+    let bytes = try keys.sealSigned(
+      cursor.encoded(), .cursor, associated(cursor.device)
+    ).bytes
     let store = store
     let name = ObjectName.cursor(incarnation, cursor.device)
-    try await storing { () async throws(StoreError) in
-      try await store.replace(name, ObjectHeader.cursor.bytes + sealed)
-    }
+    try await storing { () async throws(StoreError) in try await store.replace(name, bytes) }
   }
 
   /// Of all devices that ever told. One that is damaged fails it: it might be the one that is behind.
@@ -78,11 +79,16 @@ extension RemoteContainer {
   ) {
     var result: (cursors: [DeviceCursor], damaged: [RemoteError]) = ([], [])
     for (name, key) in try await store.ownKeys(ObjectName.cursors(incarnation)) {
-      guard case .cursor(_, let device) = key else { continue }
+      // Nobody waits for a device that was removed.
+      guard case .cursor(_, let device) = key, !keys.membership.isRemoved(device) else {
+        continue
+      }
       do throws(RemoteError) {
         result.cursors.append(try await cursor(of: device, name))
       } catch .damaged(let object, let reason) {
         result.damaged.append(.damaged(object: object, reason: reason))
+      } catch .unsigned(let object, let reason) {
+        result.damaged.append(.unsigned(object: object, reason: reason))
       } catch .newerFormat(let object, let version) {
         result.damaged.append(.newerFormat(object: object, version: version))
       }
@@ -101,18 +107,21 @@ extension RemoteContainer {
     } catch {
       throw RemoteError(error)
     }
-    let sealed = try ObjectHeader.cursor.body(of: stored, object: name)
-    do {
-      let plain = try keys.record.open(
-        sealed, associated(device), limit: RemoteLimits.smallObject)
-      let cursor = try DeviceCursor(decoding: plain)
-      guard cursor.device == device else {
-        throw SealError(reason: "it is another device's")
-      }
-      return cursor
-    } catch {
-      throw .damaged(object: name, reason: (error as? SealError)?.reason ?? "\(error)")
+    let opened = try await memberLog.reading { () throws(RemoteError) in
+      try keys.openSigned(
+        stored, .cursor, associated(device), name, limit: RemoteLimits.smallObject)
     }
+    guard keys.isValid(opened.signature) else {
+      throw AccountRecords.unsigned(name, opened.signature)
+    }
+    let cursor: DeviceCursor
+    do throws(RecordError) { cursor = try DeviceCursor(decoding: opened.body) } catch {
+      throw .damaged(object: name, reason: error.description)
+    }
+    var isOwn = cursor.device == device
+    if case .genuine(let signer, _) = opened.signature { isOwn = isOwn && signer == device }
+    guard isOwn else { throw .damaged(object: name, reason: "it is another device's") }
+    return cursor
   }
 
   private func associated(_ device: DeviceID) -> AssociatedData {

@@ -20,19 +20,30 @@ extension RemoteContainer {
   package func snapshot(_ sequence: UInt64) async throws(RemoteError) -> SnapshotIndex {
     let name = ObjectName.snapshotIndex(incarnation, sequence)
     let stored = try await snapshotObject(name, limit: RemoteLimits.snapshotIndex)
-    let sealed = try ObjectHeader.recoveredIndex.body(of: stored, object: name)
+    let opened = try await openIndex(stored, name, sequence)
+    guard keys.isValid(opened.signature) else {
+      // For readers it is as good as damaged: an older snapshot or the log will do.
+      throw .damaged(
+        object: name, reason: "no device signed it that is a member of the account")
+    }
     let index: SnapshotIndex
-    do {
-      index = try SnapshotIndex(
-        decoding: keys.log.open(
-          sealed, associated("snapshot index", sequence), limit: RemoteLimits.snapshotIndex))
-    } catch {
+    do throws(RecordError) { index = try SnapshotIndex(decoding: opened.body) } catch {
       throw Self.damage(name, error)
     }
     guard index.position.sequence == sequence else {
       throw .damaged(object: name, reason: "it is the index of another snapshot")
     }
     return index
+  }
+
+  func openIndex(_ stored: [UInt8], _ name: String, _ sequence: UInt64)
+    async throws(RemoteError) -> SignedObject
+  {
+    try await memberLog.reading { () throws(RemoteError) in
+      try keys.openSigned(
+        stored, .recoveredIndex, associated("snapshot index", sequence), name,
+        limit: RemoteLimits.snapshotIndex)
+    }
   }
 
   /// One part of a snapshot, verified against its index.
@@ -45,10 +56,13 @@ extension RemoteContainer {
     guard index.parts.indices.contains(number), Self.hash(stored) == index.parts[number].hash else {
       throw .damaged(object: name, reason: "it is not the part that its index names")
     }
-    let sealed = try ObjectHeader.snapshotPart.body(of: stored, object: name)
+    let (sealed, epoch) = try ObjectHeader.snapshotPart.sealed(of: stored, object: name)
+    let keys = try await memberLog.reading { () throws(RemoteError) in
+      try self.keys.keys(of: epoch ?? 1, name)
+    }
     do {
       let plain = try keys.log.open(
-        sealed, associated(index.position.sequence, index.writer, number),
+        sealed, associated(index.position.sequence, index.writer, number), epoch: epoch,
         limit: RemoteLimits.snapshotPartBody)
       return try SnapshotPart(decoding: plain)
     } catch {
@@ -133,10 +147,13 @@ package final class SnapshotWriter: Sendable {
     -> SnapshotIndex.Part
   {
     let body = part.bytes
+    // The first epoch's parts are as they were before there were others.
+    let (newest, keys) = container.keys.newest
+    let epoch = newest > 1 ? newest : nil
     let stored =
-      ObjectHeader.snapshotPart.bytes
-      + container.keys.log.seal(
-        body, container.associated(position.sequence, writer, number))
+      (epoch.map { ObjectHeader.snapshotPart.bytes(epoch: $0) } ?? ObjectHeader.snapshotPart.bytes)
+      + keys.log.seal(
+        body, container.associated(position.sequence, writer, number), epoch: epoch)
     guard body.count <= RemoteLimits.snapshotPartBody, stored.count <= RemoteLimits.snapshotPart
     else { throw .tooLarge("a part of a snapshot, \(body.count) bytes,") }
     let name = ObjectName.snapshotPart(
@@ -158,10 +175,10 @@ package final class SnapshotWriter: Sendable {
       recovery: recovery, known: known)
     let name = ObjectName.snapshotIndex(container.incarnation, position.sequence)
     let header = recovery == nil ? ObjectHeader.snapshotIndex : .recoveredIndex
-    let stored =
-      header.bytes
-      + container.keys.log.seal(
-        index.encoded(), container.associated("snapshot index", position.sequence))
+    try await container.memberLog.join()
+    let stored = try container.keys.sealSigned(
+      index.encoded(), header, container.associated("snapshot index", position.sequence)
+    ).bytes
     guard stored.count <= RemoteLimits.snapshotIndex else {
       throw .tooLarge("the index of a snapshot")
     }

@@ -7,7 +7,9 @@ internal import RecordFormat
 /// One segment of a container's log, verified.
 package struct LogSegment: Equatable, Sendable {
   package let position: LogPosition
+  /// Of a void segment no device.
   package let origin: LogOrigin
+  /// Nothing in a void segment: a device put it that was no member any more.
   package let changes: LogChanges
 
   package init(position: LogPosition, origin: LogOrigin, changes: LogChanges) {
@@ -32,7 +34,7 @@ package final class RemoteContainer: Sendable {
   /// Keep it: with it `RemoteAccount.container(_:incarnation:)` needs no backend.
   package let incarnation: IncarnationID
   let store: any ObjectStore
-  let keys: AccountKeys
+  let keys: AccountState
   /// Of the newest long segment that was read or put. A leaf.
   let beginning = Lock<SegmentBeginning?>(nil)
 
@@ -45,7 +47,7 @@ package final class RemoteContainer: Sendable {
   /// Of each segment that is read beside others. What is longer comes after them, one at a time.
   private static let parallelBytes = 4 << 20
 
-  init(id: ContainerID, incarnation: IncarnationID, store: any ObjectStore, keys: AccountKeys) {
+  init(id: ContainerID, incarnation: IncarnationID, store: any ObjectStore, keys: AccountState) {
     self.id = id
     self.incarnation = incarnation
     self.store = store
@@ -74,6 +76,7 @@ package final class RemoteContainer: Sendable {
     after position: LogPosition, readsHead: Bool = false, looksBack: Int = 16,
     readsNext: Bool = false
   ) async throws(RemoteError) -> LogBatch {
+    try keys.requireNotRemoved()
     let log = ObjectName.log(incarnation)
     let head = ObjectName.segment(incarnation, position.sequence)
     async let checked = readsHead ? headState(position) : HeadState.unknown
@@ -123,7 +126,7 @@ package final class RemoteContainer: Sendable {
       if position.sequence > 0, found.first != head {
         guard let newest = try await snapshots(beyond: position.sequence - 1).first else {
           if let stored = try await segmentBytes(first),
-            let deletion = try endOfLog(stored, name: first)
+            let deletion = try await endOfLog(stored, name: first, after: position)
           {
             throw .deleted(deletion)
           }
@@ -202,7 +205,7 @@ package final class RemoteContainer: Sendable {
     var size = 0
     var next = names
     if let first, let name = next.popFirst() {
-      let segment = try open(first, name: name, after: position)
+      let segment = try await open(first, name: name, after: position)
       size += first.count
       position = segment.position
       result.append(segment)
@@ -219,7 +222,7 @@ package final class RemoteContainer: Sendable {
             _ = try ObjectHeader.segment.body(of: bytes, object: name)
             bytes = try await listedSegment(name)
           }
-          let segment = try open(bytes, name: name, after: position)
+          let segment = try await open(bytes, name: name, after: position)
           size += bytes.count
           position = segment.position
           result.append(segment)
@@ -300,41 +303,6 @@ package final class RemoteContainer: Sendable {
     return bytes
   }
 
-  /// `name` is as the backend lists it, and hostile like all else.
-  private func open(_ stored: [UInt8], name: String, after position: LogPosition)
-    throws(RemoteError) -> LogSegment
-  {
-    let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
-    guard !overflow, name == ObjectName.segment(incarnation, sequence) else {
-      throw .damaged(
-        object: name, reason: "segment \(sequence) of the log should come here; it is missing")
-    }
-    if let deletion = try endOfLog(stored, name: name) { throw .deleted(deletion) }
-    let body = try openSegment(stored, name: name, sequence: sequence)
-    guard body.previous == position.hash else {
-      // It opened, so a device of the account wrote it here, after another past than ours.
-      throw .rolledBack(object: name)
-    }
-    let found = LogPosition(sequence: sequence, hash: Self.hash(stored))
-    remember(stored, at: found)
-    return LogSegment(position: found, origin: body.origin, changes: body.changes)
-  }
-
-  func openSegment(_ stored: [UInt8], name: String, sequence: UInt64) throws(RemoteError)
-    -> SegmentBody
-  {
-    let sealed = try ObjectHeader.segment.body(of: stored, object: name)
-    do {
-      let plain = try keys.log.open(
-        sealed, associated(sequence), limit: RemoteLimits.segmentBody)
-      return try SegmentBody(decoding: plain)
-    } catch let error as SealError {
-      throw .damaged(object: name, reason: error.reason)
-    } catch {
-      throw .damaged(object: name, reason: "\(error)")
-    }
-  }
-
   // MARK: - Writing the log
 
   /// Puts changes as the segment after `position`, all of them or nothing; nil when another device
@@ -352,18 +320,12 @@ package final class RemoteContainer: Sendable {
       changes.upserts.count + changes.removals.count + changes.forgotten.count
       + changes.condemned.count + changes.deleted.count
     guard count <= RecordLimits.records else { throw .tooLarge("a change of \(count) items") }
-    let body = SegmentBody(previous: position.hash, origin: origin, changes: changes).encoded()
-    let stored = ObjectHeader.segment.bytes + keys.log.seal(body, associated(sequence))
-    guard body.count <= RemoteLimits.segmentBody, stored.count <= RemoteLimits.segment else {
-      throw .tooLarge("a change of \(body.count) bytes of metadata")
-    }
-    // All devices refuse a malformed segment, and no segment can follow it.
-    do throws(RecordError) { _ = try SegmentBody(decoding: body) } catch {
-      throw .malformed("\(error)")
-    }
+    let (stored, members) = try await sealedSegment(
+      changes, at: sequence, after: position, from: origin)
     let name = ObjectName.segment(incarnation, sequence)
     guard try await putOnce(name, stored, readBack: RemoteLimits.segment) else { return nil }
-    let committed = LogPosition(sequence: sequence, hash: Self.hash(stored))
+    let committed = LogPosition(
+      sequence: sequence, hash: Self.hash(stored), members: max(members, position.members))
     guard try await isInLog(committed, after: position) else { return nil }
     remember(stored, at: committed)
     return committed
@@ -389,8 +351,6 @@ package final class RemoteContainer: Sendable {
       throw failure ?? RemoteError(error)
     }
   }
-
-  private func associated(_ sequence: UInt64) -> AssociatedData { associated("log", sequence) }
 
   /// Of what belongs to one place of this container's log.
   func associated(_ label: String, _ sequence: UInt64) -> AssociatedData {

@@ -1,4 +1,5 @@
 package import Backend
+package import Model
 package import SystemPackage
 
 /// Why the account's data could not be read or written.
@@ -10,6 +11,18 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   /// The backend at this place lists an object of an account, but not its `format`.
   case formatMissing(String, object: String)
   case wrongSecret
+  /// The secret was the one of this account. The account has another one since.
+  case secretChanged
+  /// This device was removed from the account by another one.
+  case removed(by: Model.DeviceID)
+  /// This device has not joined the account, so that nobody would accept what it writes.
+  case notMember
+  /// An object names an entry of the member log that the backend does not show.
+  case membersBehind(object: String, entry: UInt64)
+  /// A device wrote an object that is no member of the account, or none that can be told.
+  case unsigned(object: String, reason: String)
+  /// An object is sealed under a key that this device was not given.
+  case epochUnknown(object: String)
   /// The text is no secret; the reason says why.
   case badSecret(String)
   /// An object was written by a newer release.
@@ -44,6 +57,23 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
       "the store \(place) holds an account's objects, such as \(object), but not its object "
         + "\"format\"; run `ubiquityfs store recover` on a device that is signed in"
     case .wrongSecret: "the secret is not the one of this account"
+    case .secretChanged:
+      "the account's secret was changed: sign in with what `ubiquityfs account secret` prints now on "
+        + "a device that is signed in"
+    case .removed(let device):
+      "this device was removed from the account by device \(device). Nothing is uploaded or "
+        + "downloaded any more. Everything that is local stays. To join again, sign out and sign in "
+        + "with the account's new secret, or with a code of `ubiquityfs account pair`"
+    case .notMember:
+      "this device is no member of the account; run `ubiquityfs account sign-in` again"
+    case .membersBehind(let object, let entry):
+      "\(object) names entry \(entry) of the account's member log, and the backend does not show "
+        + "that entry; nothing is believed before it does. Restore the backend from its newest copy"
+    case .unsigned(let object, let reason):
+      "\(object) in the backend does not count: \(reason); a device that is signed in can write it "
+        + "again, see: ubiquityfs account devices"
+    case .epochUnknown(let object):
+      "\(object) in the backend is sealed under a key that this device was not given"
     case .badSecret(let reason): "that is no account secret: \(reason)"
     case .newerFormat(let object, let version):
       "\(object) has format \(version), which a newer release of ubiquityfs wrote; update this one"

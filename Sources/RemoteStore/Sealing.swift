@@ -4,17 +4,33 @@ internal import FoundationEssentials
 
 /// What a sealed thing is, where it belongs, and in which format: it opens nowhere else.
 struct AssociatedData {
-  private(set) var bytes: [UInt8]
+  private let label: String
+  private var identity: [UInt8] = []
 
-  init(_ label: String) {
-    bytes = Array("ubiquityfs \(label)".utf8) + [0]
-    append(ObjectHeader.version)
+  init(_ label: String) { self.label = label }
+
+  /// Of an object without an epoch.
+  var bytes: [UInt8] {
+    Array("ubiquityfs \(label)".utf8) + [0] + ObjectHeader.version.bigEndianBytes + identity
   }
 
-  mutating func append(_ part: [UInt8]) { bytes += part }
+  /// Of an object that names the epoch of its key.
+  func bytes(epoch: UInt32) -> [UInt8] {
+    Array("ubiquityfs \(label)".utf8) + [0] + ObjectHeader.epochVersion.bigEndianBytes
+      + epoch.bigEndianBytes + identity
+  }
 
-  mutating func append(_ number: some FixedWidthInteger) {
-    withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
+  mutating func append(_ part: [UInt8]) { identity += part }
+
+  mutating func append(_ number: some FixedWidthInteger) { identity += number.bigEndianBytes }
+}
+
+extension FixedWidthInteger {
+  var bigEndianBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
+
+  /// From as many bytes as the type has.
+  init(bigEndianBytes bytes: ArraySlice<UInt8>) {
+    self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
   }
 }
 
@@ -84,12 +100,14 @@ struct SealingKey: Sendable {
 
   init(_ key: SymmetricKey) { self.key = key }
 
+  /// `epoch`: of an object that names it.
   func seal(
-    _ plain: UnsafeRawBufferPointer, _ associated: AssociatedData, with compressor: Compressor
+    _ plain: UnsafeRawBufferPointer, _ associated: AssociatedData, epoch: UInt32? = nil,
+    with compressor: Compressor
   ) -> SealedBytes {
     do {
-      let box = try AES.GCM.seal(
-        compressor.pack(plain), using: key, authenticating: associated.bytes)
+      let data = epoch.map { associated.bytes(epoch: $0) } ?? associated.bytes
+      let box = try AES.GCM.seal(compressor.pack(plain), using: key, authenticating: data)
       guard let combined = box.combined else { preconditionFailure("the nonce has 12 bytes") }
       return SealedBytes(combined)
     } catch {
@@ -97,31 +115,31 @@ struct SealingKey: Sendable {
     }
   }
 
-  func seal(_ plain: UnsafeRawBufferPointer, _ associated: AssociatedData) -> [UInt8] {
+  func seal(_ plain: [UInt8], _ associated: AssociatedData, epoch: UInt32? = nil) -> [UInt8] {
     var result: [UInt8] = []
-    seal(plain, associated, with: Compressor(capacity: plain.count)).append(to: &result)
+    plain.withUnsafeBytes { plain in
+      seal(plain, associated, epoch: epoch, with: Compressor(capacity: plain.count))
+        .append(to: &result)
+    }
     return result
   }
 
-  func seal(_ plain: [UInt8], _ associated: AssociatedData) -> [UInt8] {
-    plain.withUnsafeBytes { seal($0, associated) }
-  }
-
-  func open(_ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, limit: Int)
-    throws(SealError) -> [UInt8]
-  {
-    try opened(sealed, associated, limit: limit).array
+  func open(
+    _ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, epoch: UInt32? = nil, limit: Int
+  ) throws(SealError) -> [UInt8] {
+    try opened(sealed, associated, epoch: epoch, limit: limit).array
   }
 
   /// Opens what `seal` made, to at most `limit` bytes: what is damaged must not fill the memory.
-  func opened(_ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, limit: Int)
-    throws(SealError) -> OpenedBytes
-  {
+  func opened(
+    _ sealed: ArraySlice<UInt8>, _ associated: AssociatedData, epoch: UInt32? = nil, limit: Int
+  ) throws(SealError) -> OpenedBytes {
     guard sealed.count >= Self.overhead else { throw SealError(reason: "it is cut short") }
     let payload: Data
     do {
       payload = try AES.GCM.open(
-        AES.GCM.SealedBox(combined: sealed), using: key, authenticating: associated.bytes)
+        AES.GCM.SealedBox(combined: sealed), using: key,
+        authenticating: epoch.map { associated.bytes(epoch: $0) } ?? associated.bytes)
     } catch {
       throw SealError(reason: "its seal is broken")
     }

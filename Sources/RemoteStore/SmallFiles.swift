@@ -34,7 +34,7 @@ final class SmallFiles: @unchecked Sendable {
   let batch: ChunkBatch
 
   /// Together not longer than a buffer. Blocks.
-  init(_ files: [SmallFile], keys: AccountKeys, memory: UploadMemory) {
+  init(_ files: [SmallFile], keys: AccountState, memory: UploadMemory) {
     self.files = files
     self.memory = memory
     let buffer = memory.takeBuffer()
@@ -72,7 +72,7 @@ final class SmallFiles: @unchecked Sendable {
   }
 
   private static func read(
-    _ file: SmallFile, into part: UnsafeMutableRawBufferPointer, keys: AccountKeys
+    _ file: SmallFile, into part: UnsafeMutableRawBufferPointer, keys: AccountState
   ) -> Result<Content, RemoteError> {
     do throws(Errno) {
       guard let opened = try file.open() else { return .failure(.changedWhileReading) }

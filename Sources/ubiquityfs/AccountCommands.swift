@@ -9,7 +9,10 @@ internal import SystemPackage
 struct AccountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "account", abstract: "Sign in and out; what a further device needs.",
-    subcommands: [SignIn.self, Status.self, SignOut.self, Devices.self, Secret.self, Quota.self])
+    subcommands: [
+      SignIn.self, Status.self, SignOut.self, Devices.self, Rotate.self, Pair.self,
+      Secret.self, Quota.self,
+    ])
 
   @OptionGroup var options: GlobalOptions
 
@@ -42,17 +45,26 @@ struct AccountCommand: ParsableCommand {
       completion: .file())
     var secretFile: String?
 
+    @Option(
+      help: ArgumentHelp(
+        "What `ubiquityfs account pair` shows on a device that is signed in.", valueName: "code"))
+    var code: String?
+
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
+      guard code == nil || secretFile == nil else {
+        throw ValidationError("--code and --secret-file are two ways; give one.")
+      }
       let secret = try secretFile.map { try Self.secret(in: $0) }
       let client = try options.connect()
       let isBucket = backend?.lowercased().hasPrefix("s3:") ?? false
-      let answer = try client.call(
-        Methods.SignIn.self,
-        SignInRequest(
-          backend: backend, deviceName: deviceName, secret: secret,
-          environment: isBucket ? Self.environment : nil))
+      let request = SignInRequest(
+        backend: backend, deviceName: deviceName, secret: secret,
+        environment: isBucket ? Self.environment : nil)
+      let answer =
+        try code.map { try pair($0, request, client) }
+        ?? client.call(Methods.SignIn.self, request)
       if options.json { return try Terminal.printJSON(answer) }
       if answer.wasSignedIn {
         options.say("Already signed in to \(answer.backend) as \(answer.device).")
@@ -71,6 +83,21 @@ struct AccountCommand: ParsableCommand {
         }
       }
       if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }
+    }
+
+    private func pair(_ code: String, _ request: SignInRequest, _ client: ControlClient) throws
+      -> SignInAnswer
+    {
+      let other = try client.call(
+        Methods.RequestPairing.self, PairingRequestParameters(code: code, signIn: request))
+      if options.json {
+        try Terminal.printJSON(other)
+      } else {
+        Terminal.line("The code is right. The words of \(other.name) and of this device:")
+        Terminal.line("  " + other.words.joined(separator: " "))
+        options.say("Compare them there, and answer.")
+      }
+      return try client.call(Methods.FinishPairing.self, Nothing())
     }
 
     private static var environment: [String: String] {
@@ -152,22 +179,6 @@ struct AccountCommand: ParsableCommand {
         Methods.SignOut.self, SignOutRequest(force: force))
       if options.json { return try Terminal.printJSON(answer) }
       options.say("Signed out.")
-    }
-  }
-
-  struct Devices: ParsableCommand {
-    static let configuration = CommandConfiguration(
-      commandName: "devices", abstract: "List the account's devices.")
-    @OptionGroup var options: GlobalOptions
-
-    func run() throws {
-      let report = try options.connect().call(Methods.Devices.self, Nothing())
-      if options.json { return try Terminal.printJSON(report) }
-      Terminal.line(
-        Terminal.table(
-          report.devices.map {
-            [$0.name + ($0.isThisDevice ? " (this one)" : ""), $0.lastSeen, $0.id]
-          }))
     }
   }
 

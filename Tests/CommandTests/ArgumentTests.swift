@@ -44,7 +44,12 @@ import Testing
   @Test func everyCommandIsThere() throws {
     _ = try parse(AccountCommand.Status.self, "account status")
     #expect(try parse(AccountCommand.SignOut.self, "account sign-out --force").force)
-    _ = try parse(AccountCommand.Devices.self, "account devices")
+    _ = try parse(AccountCommand.List.self, "account devices")
+    let remove = try parse(AccountCommand.Remove.self, "account devices remove lost other")
+    #expect(remove.devices == ["lost", "other"] && remove.secretFile == nil)
+    #expect(
+      try parse(AccountCommand.Rotate.self, "account rotate --secret-file f").secretFile == "f")
+    #expect(try parse(AccountCommand.Pair.self, "account pair --yes").yes)
     _ = try parse(AccountCommand.Secret.self, "account secret")
     #expect(try parse(AccountCommand.Quota.self, "account quota").size == nil)
     #expect(try parse(AccountCommand.Quota.self, "account quota 10G --json").size == "10G")

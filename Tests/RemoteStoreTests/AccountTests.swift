@@ -126,9 +126,9 @@ import Testing
       }
     }
     var newer = good
-    newer[7] = 2
+    newer[7] = 3
     await fixture.store.set("format", newer)
-    await #expect(throws: RemoteError.newerFormat(object: "format", version: 2)) {
+    await #expect(throws: RemoteError.newerFormat(object: "format", version: 3)) {
       try await RemoteAccount.open(
         store: fixture.store, secret: AccountSecret(Fixture.secret), createIfMissing: true)
     }

@@ -63,8 +63,8 @@ extension Engine {
   // MARK: Installing
 
   func installRecovered(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
-    packs: Set<PackID>
+    _ mark: SnapshotMark, hash: [UInt8], members: UInt64, from device: Model.DeviceID,
+    _ recovery: LogRecovery, packs: Set<PackID>
   ) throws {
     guard try !stagesInPlace() else { throw Errno.invalidArgument }
     try requireAllStaged()
@@ -90,7 +90,7 @@ extension Engine {
     try settleSending(isRecovery: true)
     try write { db in try db.execute("DELETE FROM upload") }
     try keepContents(log, disputed, revived)
-    try finishInstall(mark, hash: hash, from: device)
+    try finishInstall(mark, hash: hash, members: members, from: device)
     try setRecovery(recovery)
   }
 
@@ -411,11 +411,12 @@ extension ContainerCatalog {
   /// Makes what was staged the remote tree after a recovery, in one transaction, durably. `packs`
   /// are those that the store has. EBADMSG, with nothing done, for what is no tree.
   package func installRecovered(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery,
-    packs: Set<PackID>
+    _ mark: SnapshotMark, hash: [UInt8], members: UInt64 = 0, from device: Model.DeviceID,
+    _ recovery: LogRecovery, packs: Set<PackID>
   ) throws(Errno) {
     try installDurably {
-      try $0.installRecovered(mark, hash: hash, from: device, recovery, packs: packs)
+      try $0.installRecovered(
+        mark, hash: hash, members: members, from: device, recovery, packs: packs)
     }
   }
 

@@ -105,7 +105,8 @@ extension Engine {
       let sequence = try queries.metaGet.first(db, "position.sequence") { $0.unsigned(0) }
       let hash = try queries.metaGet.first(db, "position.hash") { $0.blob(0) }
       guard let sequence, let hash else { return LogPosition.start }
-      return LogPosition(sequence: sequence, hash: hash)
+      let members = try queries.metaGet.first(db, "position.members") { $0.unsigned(0) }
+      return LogPosition(sequence: sequence, hash: hash, members: members ?? 0)
     }
   }
 
@@ -113,6 +114,7 @@ extension Engine {
     try write { db in
       try queries.metaSet.run(db, "position.sequence", position.sequence.column)
       try queries.metaSet.run(db, "position.hash", position.hash)
+      try queries.metaSet.run(db, "position.members", position.members.column)
       // Whatever was on the way to this place in the log is now known to be there or not to be.
       try queries.clearSending.run(db)
     }

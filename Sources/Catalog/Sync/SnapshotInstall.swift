@@ -15,8 +15,8 @@ extension Engine {
   /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
   /// is no tree; EIO as `requireAllStaged`.
   func install(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, _ recovery: LogRecovery?,
-    known: [LogPosition]
+    _ mark: SnapshotMark, hash: [UInt8], members: UInt64, from device: Model.DeviceID,
+    _ recovery: LogRecovery?, known: [LogPosition]
   ) throws {
     guard mark.sequence > (try position()).sequence else { throw Errno.invalidArgument }
     try requireAllStaged()
@@ -28,7 +28,7 @@ extension Engine {
     }
     try replaceRest()
     try settleSending()
-    try finishInstall(mark, hash: hash, from: device)
+    try finishInstall(mark, hash: hash, members: members, from: device)
     for position in known where position.sequence < mark.sequence { try noteFolded(position) }
     if let recovery { try setRecovery(recovery) }
   }
@@ -60,10 +60,12 @@ extension Engine {
     }
   }
 
-  func finishInstall(_ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID) throws {
+  func finishInstall(
+    _ mark: SnapshotMark, hash: [UInt8], members: UInt64, from device: Model.DeviceID
+  ) throws {
     try setUsage(stagedUsage)
     try noteSnapshot(mark, from: device)
-    let position = LogPosition(sequence: mark.sequence, hash: hash)
+    let position = LogPosition(sequence: mark.sequence, hash: hash, members: members)
     try setPosition(position)
     try write { db in try db.execute("DELETE FROM folded") }
     try noteFolded(position)
@@ -157,12 +159,14 @@ extension Engine {
 
 extension ContainerCatalog {
   /// Makes what was staged the remote tree, in one transaction, durably. `known`: segments before
-  /// it that its writer had read.
+  /// it that its writer had read. `members`: the entry of the member log in force there.
   package func installSnapshot(
-    _ mark: SnapshotMark, hash: [UInt8], from device: Model.DeviceID, recovery: LogRecovery? = nil,
-    known: [LogPosition] = []
+    _ mark: SnapshotMark, hash: [UInt8], members: UInt64 = 0, from device: Model.DeviceID,
+    recovery: LogRecovery? = nil, known: [LogPosition] = []
   ) throws(Errno) {
-    try installDurably { try $0.install(mark, hash: hash, from: device, recovery, known: known) }
+    try installDurably {
+      try $0.install(mark, hash: hash, members: members, from: device, recovery, known: known)
+    }
   }
 
   /// Makes changes past memory durable. EIO when their transaction is lost before it is committed:

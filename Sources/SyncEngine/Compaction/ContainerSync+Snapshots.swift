@@ -205,14 +205,15 @@ extension ContainerSync {
       FaultPoint.reach("recover.staged")
       try taking("snapshot \(index.position.sequence)") { () throws(Errno) in
         try catalog.installRecovered(
-          mark, hash: index.position.hash, from: index.origin.device, recovery, packs: packs)
+          mark, hash: index.position.hash, members: index.position.members,
+          from: index.origin.device, recovery, packs: packs)
       }
       try beginAnew()
     } else {
       try taking("snapshot \(index.position.sequence)") { () throws(Errno) in
         try catalog.installSnapshot(
-          mark, hash: index.position.hash, from: index.origin.device, recovery: index.recovery,
-          known: index.known)
+          mark, hash: index.position.hash, members: index.position.members,
+          from: index.origin.device, recovery: index.recovery, known: index.known)
       }
     }
     FaultPoint.reach("compact.installed")

@@ -27,6 +27,7 @@ extension ContainerSync {
         let before = try local { () throws(Errno) in try coordinator.catalog.position() }
         hasLooked = !isLogFresh(at: before)
         if hasLooked { try await pull(remote) }
+        guard try await announceMembers(remote) else { continue }
         switch try await round(remote) {
         case .settled: return .settled
         case .waiting: return .waiting
@@ -47,6 +48,7 @@ extension ContainerSync {
       }
       return .waiting
     } catch {
+      if case .remote(.removed) = error { endMembership(error.asSyncFailure.description) }
       throw error.asSyncFailure
     }
   }

@@ -11,13 +11,13 @@ internal import SystemPackage
 /// deleted: absence alone never ends a container.
 extension ContainerSync {
   /// Another device deleted the container.
-  package nonisolated var isDeleted: Bool { link.isEnded }
+  package nonisolated var isDeleted: Bool { link.isDeleted }
 
   /// Ends the sync of the container, durably, and gives what the cycle ends with.
   func ended(by deletion: ContainerDeletion) -> CycleFailure {
     let notice = DeletionNotice(device: deletion.device, time: deletion.time)
     let text = notice.text(of: coordinator.container)
-    guard link.end(because: text) else { return .deleted(text) }
+    guard link.end(.containerDeleted(text)) else { return .deleted(text) }
     // Nothing is lost if this fails: the store says it again.
     try? notice.save(in: coordinator.catalog)
     setCondition(.deleted(text))
@@ -57,7 +57,7 @@ extension ContainerSync {
   func resumeEnd() -> String? {
     guard let notice = DeletionNotice(coordinator.catalog) else { return nil }
     let text = notice.text(of: coordinator.container)
-    _ = link.end(because: text)
+    _ = link.end(.containerDeleted(text))
     setCondition(.deleted(text))
     return text
   }

@@ -41,7 +41,19 @@ package final class RemoteLink: RemoteContent, Sendable {
   private let known = Lock<RemoteContainer?>(nil)
   private let reader = Lock<(@Sendable () async -> Void)?>(nil)
   /// Why nothing is asked of the store any more.
-  private let reasonOfEnd = Lock<String?>(nil)
+  enum End: Sendable, Equatable {
+    case containerDeleted(String)
+    /// This device was removed from the account.
+    case deviceRemoved(String)
+
+    var text: String {
+      switch self {
+      case .containerDeleted(let text), .deviceRemoved(let text): text
+      }
+    }
+  }
+
+  private let ending = Lock<End?>(nil)
 
   package init(_ weather: LinkWeather, connect: @escaping Connect) {
     self.weather = weather
@@ -54,26 +66,33 @@ package final class RemoteLink: RemoteContent, Sendable {
     self.init(LinkWeather(isOffline: isOffline), connect: connect)
   }
 
-  /// The container was deleted: from here on nothing is asked of the store. False: it had ended
-  /// before.
-  func end(because reason: String) -> Bool {
-    reasonOfEnd.withLock { known in
+  /// From here on nothing is asked of the store. False: it had ended before.
+  func end(_ reason: End) -> Bool {
+    ending.withLock { known in
       defer { known = reason }
       return known == nil
     }
   }
 
-  var isEnded: Bool { reasonOfEnd.withLock { $0 != nil } }
+  var isEnded: Bool { ending.withLock { $0 != nil } }
+
+  var isDeleted: Bool {
+    if case .containerDeleted? = ending.withLock({ $0 }) { true } else { false }
+  }
 
   package var obstacle: FetchFailure? {
-    if let reason = reasonOfEnd.withLock({ $0 }) { return .containerDeleted(reason) }
+    if let end = ending.withLock({ $0 }) { return .containerDeleted(end.text) }
     if weather.isOffline() { return .offline }
     return weather.outage().map(FetchFailure.unreachable)
   }
 
   /// The same for who syncs.
   func check() throws(SyncFailure) {
-    if let reason = reasonOfEnd.withLock({ $0 }) { throw .deleted(reason) }
+    switch ending.withLock({ $0 }) {
+    case .containerDeleted(let text)?: throw .deleted(text)
+    case .deviceRemoved(let text)?: throw .removed(text)
+    case nil: break
+    }
     if weather.isOffline() { throw .offline }
     if let reason = weather.outage() { throw .unreachable(reason) }
   }

@@ -15,6 +15,8 @@ package enum StoreCondition: Sendable, Hashable {
   case foreignName
   /// Another device deleted the container; the text says so.
   case deleted(String)
+  /// Another device removed this one from the account; the text says so.
+  case removed(String)
 
   package var isNormal: Bool { self == .normal }
 
@@ -25,6 +27,7 @@ package enum StoreCondition: Sendable, Hashable {
     case .rolledBack: "rolledBack"
     case .missing, .foreignName: "missing"
     case .deleted: "deleted"
+    case .removed: "removed"
     }
   }
 
@@ -47,7 +50,7 @@ package enum StoreCondition: Sendable, Hashable {
         + "on with the other one, unmount this one and run: ubiquityfs container set-aside add "
         + "\(container). Then copy what is local of this one into a directory with: ubiquityfs "
         + "container set-aside restore \(container) DIRECTORY"
-    case .deleted(let text): text
+    case .deleted(let text), .removed(let text): text
     }
   }
 }

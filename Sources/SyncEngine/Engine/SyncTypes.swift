@@ -143,6 +143,8 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
   case held(String)
   /// The container was deleted on another device; the text says so.
   case deleted(String)
+  /// This device was removed from the account; the text says so, and what to do.
+  case removed(String)
   case stopped
 
   /// It is said elsewhere, once, and ends by itself or by the user.
@@ -158,7 +160,9 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
     case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .timedOut(let what): "timed out: \(what)"
-    case .failed(let text), .notPermitted(let text), .held(let text), .deleted(let text): text
+    case .failed(let text), .notPermitted(let text), .held(let text), .deleted(let text),
+      .removed(let text):
+      text
     case .stopped: "the container is being closed"
     }
   }

@@ -260,7 +260,9 @@ extension ContainerSync {
           + "\(coordinator.container) DIRECTORY")
     }
     let sequence = (last / Self.recoveryStep + 1) * Self.recoveryStep
-    let segment = remote.recoverySegment(at: sequence, after: head, from: origin)
+    let segment = try await remotely { () throws(RemoteError) in
+      try await remote.recoverySegment(at: sequence, after: head, from: origin)
+    }
     let writer = remote.writeSnapshot(at: segment.position, from: origin)
     let packs = Set(try await remotely { () throws(RemoteError) in try await remote.packs() })
     let filter = RecoveryFilter(catalog: catalog, packs: packs)
