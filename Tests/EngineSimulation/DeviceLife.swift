@@ -27,6 +27,15 @@ final class SkewedClock: WallClock, @unchecked Sendable {
   func nanoseconds() -> Int64 { Self.start + skew + scheduler.now }
 }
 
+/// What makes a device a member, through all its lives.
+struct SimulatedMember: Sendable {
+  let identity: DeviceIdentity
+  let memory: SimulatedMemory
+  /// With which it signed in.
+  let secret: AccountSecret
+  let format: [UInt8]
+}
+
 /// A device from its start to its stop or crash, on a directory: what a session of the daemon is.
 final class DeviceLife: @unchecked Sendable {
   // Unchecked: the simulation has one thread.
@@ -40,6 +49,8 @@ final class DeviceLife: @unchecked Sendable {
   let sync: ContainerSync
   let store: FaultyStore
   let account: SimulatedAccount
+  /// The account as this device has it, by its way to the cloud.
+  let remote: RemoteAccount
   let offline = OfflineSwitch()
   /// The daemon mounts and answers only after the start.
   var hasStarted = false
@@ -50,8 +61,8 @@ final class DeviceLife: @unchecked Sendable {
 
   init(
     owner: Int, directory: String, device: Model.DeviceID, name: String, clock: SkewedClock,
-    account: SimulatedAccount, opensAccount: Bool, world: World, settings: SyncSettings,
-    allotment: Allotment
+    account: SimulatedAccount, member: SimulatedMember, opensAccount: Bool, world: World,
+    settings: SyncSettings, allotment: Allotment
   ) throws {
     let scheduler = world.scheduler
     self.owner = owner
@@ -83,20 +94,24 @@ final class DeviceLife: @unchecked Sendable {
     store.bytesPerSecond = world.isNarrow ? 20_000 : nil
     let locks = locks
     coordinator.setLockReader { locks.withLock { $0 } }
-    let (opened, secret) = (account.opened, account.secret)
     let incarnation = account.container.incarnation
     let offline = offline
     let way = GatedStore(RetryingStore(store), offline: offline)
+    let remote = try RemoteAccount(
+      store: way, secret: member.secret, format: member.format, device: member.identity,
+      memory: member.memory)
+    self.remote = remote
     var logger = Logger(label: name)
     logger.logLevel = scheduler.isTold ? .trace : .critical
     sync = ContainerSync(
       coordinator: coordinator,
       link: RemoteLink(isOffline: { offline.isOffline }) { () async throws(RemoteError) in
         guard opensAccount else {
-          return opened.by(way).container(Self.container, incarnation: incarnation)
+          return remote.container(Self.container, incarnation: incarnation)
         }
         let account = try await RemoteAccount.open(
-          store: way, secret: secret, createIfMissing: true)
+          store: way, secret: member.secret, createIfMissing: true, device: member.identity,
+          memory: member.memory)
         return try await account.createContainer(
           Self.container, device: device, time: Timestamp(nanoseconds: 1))
       }, device: device, settings: settings, allotment: allotment, logger: logger)

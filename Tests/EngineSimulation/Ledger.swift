@@ -101,7 +101,22 @@ final class Ledger {
   }
 
   func acknowledge(_ content: Manifest, by device: String) {
-    if content != .empty { acknowledged[content] = device }
+    if content != .empty, !excused.contains(device) { acknowledged[content] = device }
+  }
+
+  /// What a device wrote after it was removed: no other device may ever show it.
+  private(set) var forbidden: Set<Manifest> = []
+
+  func forbid(_ content: Manifest) { if content != .empty { forbidden.insert(content) } }
+
+  /// Devices that are being removed: what they write may be on no other.
+  private var excused: Set<String> = []
+
+  func excuse(_ device: String) {
+    excused.insert(device)
+    for (content, writer) in acknowledged where writer == device { supersede(content) }
+    // Nor may the others have its attributes, or know what became of a package that it touched.
+    losesAttributes = true
   }
 
   func setHalfDone(_ content: Manifest) { halfDone.insert(content) }

@@ -91,6 +91,7 @@ final class Rollbacks {
         world.scheduler.note("the cloud loses packs")
       } else {
         world.cloud.restore(copy)
+        for account in world.accounts { try account.keepMembers(world.scheduler) }
         var evictions: [Int: Int] = [:]
         var asking: Set<Int> = []
         for (index, device) in world.devices.enumerated() {

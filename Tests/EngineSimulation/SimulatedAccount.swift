@@ -7,11 +7,11 @@ final class SimulatedAccount {
   let index: Int
   /// Where in the cloud it is.
   let prefix: String
-  let secret: AccountSecret
+  private(set) var secret: AccountSecret
   let ledger: Ledger
   /// What it may take until the faults end; nil: there is no limit.
   var quota: UInt64?
-  /// Opened once, since the secret is dear to open with; devices go to it each by a way of its own.
+  /// Of a member that is no simulated device: it makes the account, and reads for the checks.
   let opened: RemoteAccount
   /// By a way without faults.
   let container: RemoteContainer
@@ -20,7 +20,7 @@ final class SimulatedAccount {
     opened.by(PlainStore(cloud, prefix: prefix, showsRemovedLog: true))
       .container(DeviceLife.container, incarnation: container.incarnation)
   }
-  private let cloud: Cloud
+  let cloud: Cloud
 
   init(index: Int, seed: UInt64, cloud: Cloud, scheduler: Scheduler) throws {
     self.index = index
@@ -31,13 +31,64 @@ final class SimulatedAccount {
     self.secret = secret
     let store = PlainStore(cloud, prefix: prefix)
     (opened, container) = try scheduler.wait { () async throws in
+      let observer = DeviceIdentity(device: DeviceID(high: 1, low: 1), name: "observer")
       let account = try await RemoteAccount.open(
-        store: store, secret: secret, createIfMissing: true)
+        store: store, secret: secret, createIfMissing: true, device: observer)
       let container = try await account.createContainer(
         DeviceLife.container, device: DeviceID(high: 1, low: 1), time: Timestamp(nanoseconds: 1))
       return (account, container)
     }
   }
+}
+
+extension SimulatedAccount {
+  /// What a device signs in with now. The observer first ends what the device that made the newest
+  /// epoch may have left undone.
+  func credentials(_ scheduler: Scheduler) throws -> (secret: AccountSecret, format: [UInt8]) {
+    let opened = opened
+    try scheduler.wait {
+      try await opened.refreshMembers()
+      try await opened.settleMembers()
+    }
+    secret = try AccountSecret(opened.secret)
+    return (secret, cloud.objects[prefix + "format"]?.bytes(nil) ?? opened.format)
+  }
+}
+
+extension SimulatedAccount {
+  /// The member log goes on when the cloud goes back: somebody who has it puts it again first.
+  func keepMembers(_ scheduler: Scheduler) throws {
+    let opened = opened
+    try scheduler.wait { try await opened.refreshMembers() }
+  }
+
+  /// Signing in is not what runs are about: it has no faults.
+  func signIn(_ member: SimulatedMember, _ scheduler: Scheduler) throws {
+    let store = PlainStore(cloud, prefix: prefix)
+    try scheduler.wait {
+      let account = try RemoteAccount(
+        store: store, secret: member.secret, format: member.format, device: member.identity,
+        memory: member.memory)
+      try await account.join()
+    }
+    try keepMembers(scheduler)
+  }
+}
+
+/// What a state directory keeps of the account; durable at once.
+final class SimulatedMemory: AccountMemory, @unchecked Sendable {
+  // Unchecked: the simulation has one thread.
+  private var parts: [AccountMemoryPart: [UInt8]] = [:]
+
+  /// As it is now, whatever happens to this one.
+  func copy() -> SimulatedMemory {
+    let result = SimulatedMemory()
+    result.parts = parts
+    return result
+  }
+
+  func load(_ part: AccountMemoryPart) -> [UInt8]? { parts[part] }
+  func save(_ part: AccountMemoryPart, _ bytes: [UInt8]) { parts[part] = bytes }
 }
 
 extension Scheduler {
@@ -61,7 +112,7 @@ extension Scheduler {
 
 /// The cloud as it is.
 struct PlainStore: ObjectStore {
-  private let cloud: Cloud
+  let cloud: Cloud
   private let prefix: String
   private let showsRemovedLog: Bool
 

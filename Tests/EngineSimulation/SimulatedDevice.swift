@@ -55,6 +55,13 @@ final class SimulatedDevice: @unchecked Sendable {
   let account: SimulatedAccount
   let clock: SkewedClock
   let id: Model.DeviceID
+  let member: SimulatedMember
+  /// What it knew of the account when another device began to remove it.
+  var formerMemory: SimulatedMemory?
+  /// Another device is removing it, or has: nobody waits for it in the end.
+  var isLeaving = false
+  /// It is removed for sure: nothing that it writes from here on may reach the others.
+  var isRemoved = false
   private let poll: Duration
   private let keepRemovedDays: Int
   private var directory: String
@@ -92,6 +99,11 @@ final class SimulatedDevice: @unchecked Sendable {
     random = SeededGenerator(seed: world.seed, stream: 10 + UInt64(index))
     ownRandom = SeededGenerator(seed: world.seed, stream: 500 + UInt64(index))
     id = .random(using: &random)
+    let credentials = try account.credentials(world.scheduler)
+    member = SimulatedMember(
+      identity: DeviceIdentity(device: id, name: name), memory: SimulatedMemory(),
+      secret: credentials.secret, format: credentials.format)
+    try account.signIn(member, world.scheduler)
     clock = SkewedClock(world.scheduler, skew: Self.anySkew(&random))
     poll = Duration.seconds([60, 300, 900][random.number(0...2)])
     keepRemovedDays = [0, 30][random.number(0...1)]
@@ -153,7 +165,8 @@ final class SimulatedDevice: @unchecked Sendable {
     try world.scheduler.perform(owner) {
       let life = try DeviceLife(
         owner: owner, directory: directory, device: id, name: name, clock: clock,
-        account: account, opensAccount: world.opensAccounts, world: world, settings: settings,
+        account: account, member: member, opensAccount: world.opensAccounts, world: world,
+        settings: settings,
         allotment: allotment)
       self.life = life
       isWorking = false

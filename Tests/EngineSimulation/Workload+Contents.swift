@@ -115,6 +115,7 @@ extension SimulatedDevice {
         let content = try account.opened.manifest(of: file, size: try file.length())
         world.scheduler.note("\(name) closes \(inode.item), now \(Ledger.name(of: content))")
         // While others write to it too, what it has now may be overwritten by who never saw it.
+        if isRemoved { ledger.forbid(content) }
         if isIntact, isAlone { ledger.acknowledge(content, by: name) }
         return
       }

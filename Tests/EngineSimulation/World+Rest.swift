@@ -7,8 +7,9 @@ extension World {
   /// Faults end, all devices run; then nothing may differ any more.
   func settle() throws {
     try endFaults()
+    try memberChanges?.finish()
     for account in accounts where account.quota != nil { try checkQuota(account) }
-    for device in devices { device.liftQuota() }
+    for device in members { device.liftQuota() }
     guard problems.isEmpty else { return }
     if rollsBack { recoverAll() }
     try comeToRest()
@@ -58,7 +59,7 @@ extension World {
     var failures: [String] = []
     for _ in 0..<12 {
       failures = []
-      for device in devices { if let failure = synchronize(device) { failures.append(failure) } }
+      for device in members { if let failure = synchronize(device) { failures.append(failure) } }
       if failures.isEmpty, try isAtRest() { return }
       scheduler.run(for: 30 * Self.second)
     }
@@ -66,10 +67,10 @@ extension World {
   }
 
   private func restart() throws {
-    for device in devices { device.stop() }
-    guard scheduler.run(within: 600 * Self.second, until: { devices.allSatisfy { $0.life == nil } })
+    for device in members { device.stop() }
+    guard scheduler.run(within: 600 * Self.second, until: { members.allSatisfy { $0.life == nil } })
     else { return report("a device does not stop") }
-    for device in devices { try device.start() }
+    for device in members { try device.start() }
     // A daemon mounts what has begun.
     scheduler.run(for: Self.second)
   }
@@ -99,7 +100,7 @@ extension World {
 
   private func isAtRest() throws -> Bool {
     try accounts.allSatisfy { account in
-      let lives = devices.filter { $0.account === account }.compactMap(\.life)
+      let lives = members.filter { $0.account === account }.compactMap(\.life)
       let positions = Set(try lives.map { try $0.catalog.position() })
       return try positions.count <= 1 && lives.allSatisfy { try $0.catalog.differing().isEmpty }
     }
@@ -110,13 +111,14 @@ extension World {
       // Or one that has seen nothing of all this.
       if let failure = synchronize(try join(account)) { report("newcomer: \(failure)") }
     }
-    let devices = devices.filter { $0.account === account }
+    let devices = members.filter { $0.account === account }
     guard let first = devices.first else { return }
     try checkEqual(devices)
     guard problems.isEmpty else { return }
     // The log before a recovery is not all of it.
     if rollbacks?.restores ?? 0 == 0 { try checkLog(account, devices) }
     try checkContents(of: first)
+    if changesMembers { for device in devices { try checkForbidden(device) } }
     try checkAttributes(of: first)
     for device in devices {
       readAll(device)
@@ -153,7 +155,7 @@ extension World {
       }
       position = last.position
     }
-    let waiting = devices.filter { $0.account === account }.reduce(0) { sum, device in
+    let waiting = members.filter { $0.account === account }.reduce(0) { sum, device in
       sum + (device.life?.sync.waitingForRoom.files ?? 0)
     }
     if waiting > 0 { count("quota met") }
@@ -272,6 +274,20 @@ extension World {
     }
   }
 
+  /// Nothing that a device wrote after it was removed is anywhere else.
+  private func checkForbidden(_ device: SimulatedDevice) throws {
+    guard let life = device.life else { return }
+    let forbidden = device.account.ledger.forbidden
+    for item in try life.items() where item.name == MemberChanges.intruder {
+      report("\(device.name) shows \(item.path), which a removed device made")
+    }
+    for item in try life.items() where item.inode.kind == .file {
+      if let content = try life.shown(item.inode), forbidden.contains(content) {
+        report("\(device.name) shows \(item.path) as a removed device wrote it")
+      }
+    }
+  }
+
   /// Attributes of different names never stand in each other's way.
   private func checkAttributes(of device: SimulatedDevice) throws {
     guard let life = device.life else { return }
@@ -323,7 +339,7 @@ extension World {
   /// All can be read, on the first device of an account and on the last; the others read a few.
   private func readAll(_ device: SimulatedDevice) {
     guard let life = device.life else { return }
-    let mates = devices.filter { $0.account === device.account }
+    let mates = members.filter { $0.account === device.account }
     let isThorough = device === mates.first || device === mates.last
     nonisolated(unsafe) var isDone = false
     scheduler.perform(life.owner) {
@@ -333,6 +349,7 @@ extension World {
             guard isThorough || self.random.chance(10) else { continue }
             do { try await device.read(item.inode.number, life) } catch {
               if try self.isExcused(item, life, device.account) { continue }
+              if try self.isLeft(item, life) { continue }
               self.report(
                 "\(device.name) cannot read \(item.path), \(item.inode.item): \(error)")
             }
@@ -359,6 +376,13 @@ extension World {
     if !scheduler.run(within: 900 * Self.second, until: { isDone }) {
       report("\(device.name) does not come to the end of reading")
     }
+  }
+
+  /// A file that a device announced which was removed before it uploaded the content.
+  private func isLeft(_ item: TreeItem, _ life: DeviceLife) throws -> Bool {
+    guard let content = try life.catalog.remote(item.inode.item)?.content, content.manifest == nil
+    else { return false }
+    return devices.contains { $0.isLeaving && $0.id == content.device }
   }
 
   /// A file that the log has by name only, or in lost packs, since no device had it locally when

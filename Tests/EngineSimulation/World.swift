@@ -50,6 +50,7 @@ final class World: @unchecked Sendable {
     deletesContainer = Self.isWanted("SIMULATION_DELETION", else: seed % 11 == 5 && !rollsBack)
     hidesContainers = Self.isWanted(
       "SIMULATION_ABSENCE", else: seed % 13 == 4 && !rollsBack)
+    changesMembers = Self.isWanted("SIMULATION_MEMBERS", else: seed % 4 == 3 && !rollsBack)
     litterRandom = SeededGenerator(seed: seed, stream: 8)
     isNarrow = Self.isWanted("SIMULATION_NARROW", else: seed % 4 == 2)
     keepsFilesOpen = Self.isWanted("SIMULATION_OPEN", else: seed % 4 == 3)
@@ -68,6 +69,9 @@ final class World: @unchecked Sendable {
       device(of: scheduler.owner)?.reached(place)
     }
   }
+
+  /// Those that nobody removes.
+  var members: [SimulatedDevice] { devices.filter { !$0.isLeaving } }
 
   private func device(of owner: Int) -> SimulatedDevice? {
     guard let index = SimulatedDevice.index(of: owner) else { return nil }
@@ -99,6 +103,9 @@ final class World: @unchecked Sendable {
   var litterRandom: SeededGenerator
   /// In the end a device deletes the container.
   let deletesContainer: Bool
+  /// Devices make new keys and remove each other.
+  private(set) var changesMembers: Bool
+  private(set) var memberChanges: MemberChanges?
   /// In the end the cloud does not show any container for a while.
   let hidesContainers: Bool
   /// What is new is taken in parts, as if it were a hundred thousand items.
@@ -128,6 +135,9 @@ final class World: @unchecked Sendable {
     let wanted = Self.leastActs + random.number(0...40)
     if rollsBack { rollbacks = Rollbacks(self) }
     var joining = try begin(acts: wanted)
+    // Each life of theirs would sign in with a secret that is of no use any more.
+    if opensAccounts || deletesContainer || hidesContainers || rollsBack { changesMembers = false }
+    if changesMembers { memberChanges = MemberChanges(self) }
     while acts < wanted, problems.isEmpty {
       while let next = joining.last, next.act <= acts {
         joining.removeLast()
@@ -135,6 +145,7 @@ final class World: @unchecked Sendable {
       }
       try step()
       try rollbacks?.step()
+      try memberChanges?.step()
       litter()
       if hasPlots { try plots.go(on: self) }
       scheduler.run(for: pause())

@@ -89,7 +89,7 @@ import Testing
     ("readsForeignNames", 3), ("evictsDeleted", 5), ("takesAbsenceForDeletion", 4),
     ("stagesChangedUploads", 10), ("snapshotsWrittenFiles", 3),
     ("dropsReplacedVersions", 1), ("forgetsRevivedVersions", 1), ("dropsVersionsForGood", 1),
-    ("resolvesUnseenVersions", 50), ("revivesUnedited", 1),
+    ("resolvesUnseenVersions", 50), ("revivesUnedited", 1), ("believesRemoved", 3),
   ]
 
   @Test(arguments: planted)
