@@ -14,8 +14,10 @@ private final class Running {
   init(deep: Bool = false) throws {
     scratch = try Scratch()
     var table = MethodTable()
-    table.add(Methods.Hello.self) { greeting, _ throws(ControlError) in
-      Greeting(protocolVersion: Product.protocolVersion, version: "test", pid: greeting.pid)
+    table.add(Methods.Hello.self) { greeting, connection throws(ControlError) in
+      // A client that said hello holds something from then on.
+      connection.onEnd {}
+      return Greeting(protocolVersion: Product.protocolVersion, version: "test", pid: greeting.pid)
     }
     table.add(Methods.SetOffline.self) { request, connection throws(ControlError) in
       connection.notify(Notifications.progress, Progress(done: 1, total: 2, unit: "items"))
@@ -141,11 +143,18 @@ private func answer(_ socket: OpenFile) throws -> String {
     #expect(try ask(other, "{}").contains("-32600"))
   }
 
-  @Test func manyConnectionsAreBounded() throws {
+  @Test("when all connections hold something, a further client is refused with a message")
+  func manyConnectionsAreBounded() throws {
     let running = try Running()
-    let sockets = try (0..<140).map { _ in try running.connect() }
-    // The last ones are refused with a message; the first one is still served.
-    #expect(try answer(sockets[139]).contains("too many"))
+    let hello =
+      #"{"jsonrpc":"2.0","id":1,"method":"hello","params":"#
+      + #"{"protocolVersion":\#(Product.protocolVersion),"version":"t","pid":1}}"#
+    let sockets = try (0..<128).map { _ in
+      let socket = try running.connect()
+      try #require(try ask(socket, hello).contains("result"))
+      return socket
+    }
+    #expect(try answer(try running.connect()).contains("too many"))
     #expect(try ask(sockets[0], "{}").contains("-32600"))
   }
 
