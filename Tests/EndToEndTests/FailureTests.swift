@@ -86,7 +86,7 @@ extension EndToEnd {
               flip) { head -c 60 saved; printf '\\377\\376\\375'; tail -c +64 saved; } > "$segment" ;;
               cut) head -c 50 saved > "$segment" ;;
               empty) : > "$segment" ;;
-              newer) { head -c 4 saved; printf '\\0\\0\\0\\2'; tail -c +9 saved; } > "$segment" ;;
+              newer) { head -c 4 saved; printf '\\0\\0\\0\\377'; tail -c +9 saved; } > "$segment" ;;
             esac
             on b offline off
             expected='damage'; [ $damage != newer ] || expected='newer'
