@@ -85,7 +85,7 @@ import Testing
     ("movesBaseEarly", 3), ("foldsHalf", 1), ("believesEveryPut", 2), ("endsDownloadsEarly", 2),
     ("recoversNothing", 1), ("evictsUnsent", 2), ("overwritesSegments", 2), ("losesPacks", 1),
     ("losesJournal", 1), ("removesUnsentContent", 2), ("hidesWriters", 1), ("forgetsWrites", 1),
-    ("putsUnchecked", 1), ("evictsUnchecked", 605),
+    ("putsUnchecked", 1), ("evictsUnchecked", 649),
     ("readsForeignNames", 3), ("evictsDeleted", 5), ("takesAbsenceForDeletion", 4),
     ("stagesChangedUploads", 10), ("snapshotsWrittenFiles", 3),
     ("dropsReplacedVersions", 1), ("forgetsRevivedVersions", 1), ("dropsVersionsForGood", 1),
