@@ -186,6 +186,8 @@ extension PredicateParser {
 
   /// `CAST('2026-01-31', 'NSDate')`, or of seconds since 2001.
   private mutating func cast() throws(PredicateError) -> Written {
+    try goDown()
+    defer { depth -= 1 }
     let offset = token.offset
     advance()
     try skipSymbol("(", "“(”")

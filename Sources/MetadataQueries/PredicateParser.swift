@@ -1,5 +1,5 @@
 extension QueryPredicate {
-  /// How deep conditions may be in one another.
+  /// How deep conditions, and the values in them, may be in one another.
   package static let maximumDepth = 100
 
   /// Parses a predicate; `arguments` stand for `%@` and the like, in order, all of them.
@@ -20,7 +20,7 @@ struct PredicateParser {
   let tokens: [PredicateToken]
   var arguments: ArraySlice<PredicateArgument>
   var place = 0
-  private var depth = 0
+  var depth = 0
 
   init(
     text: String, form: PredicateForm, tokens: [PredicateToken],
@@ -113,11 +113,16 @@ struct PredicateParser {
     }
   }
 
-  private mutating func negation() throws(PredicateError) -> QueryPredicate {
+  /// The parser goes down the stack for each level. Whoever calls it goes up again with `depth -= 1`.
+  mutating func goDown() throws(PredicateError) {
     guard depth < QueryPredicate.maximumDepth else {
-      throw error("conditions are more than \(QueryPredicate.maximumDepth) deep here")
+      throw error("it is more than \(QueryPredicate.maximumDepth) levels deep here")
     }
     depth += 1
+  }
+
+  private mutating func negation() throws(PredicateError) -> QueryPredicate {
+    try goDown()
     defer { depth -= 1 }
     if isWord("NOT") || isSymbol("!") {
       advance()
