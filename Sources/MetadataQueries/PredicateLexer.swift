@@ -84,9 +84,11 @@ struct PredicateLexer {
 
   /// `[c]`, `[d]` or `[cd]`: on the command line other brackets are a name's.
   private func isOptions(at place: Int) -> Bool {
-    guard let end = characters[place...].firstIndex(of: "]") else { return false }
-    let letters = characters[(place + 1)..<end]
-    return 1...2 ~= letters.count && letters.allSatisfy { "cdCD".unicodeScalars.contains($0) }
+    // No further: a text may have an open bracket at every second place.
+    let near = characters[place...].dropFirst().prefix(3)
+    guard let end = near.firstIndex(of: "]") else { return false }
+    let letters = near[..<end]
+    return !letters.isEmpty && letters.allSatisfy { "cdCD".unicodeScalars.contains($0) }
   }
 
   private mutating func word() throws(PredicateError) -> String {

@@ -1,3 +1,4 @@
+import Glibc
 import MetadataQueries
 import Testing
 
@@ -132,6 +133,26 @@ import Testing
     }
   }
 
+  @Test("the time for open brackets grows with their number, not with its square")
+  func openBrackets() throws {
+    func nanoseconds(_ count: Int) throws -> Int {
+      let text = String(repeating: "[ ", count: count) + "x"
+      return try (0..<3).map { _ in
+        let start = Self.processorTime()
+        _ = try QueryPredicate(text, form: .commandLine)
+        return Self.processorTime() - start
+      }.min() ?? 0
+    }
+    #expect(try nanoseconds(32_000) < 20 * nanoseconds(4_000))
+  }
+
+  /// Of this thread, in nanoseconds: other processes have no part in it.
+  private static func processorTime() -> Int {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return time.tv_sec * 1_000_000_000 + time.tv_nsec
+  }
+
   @Test func depthAndLengthAreBounded() throws {
     func nested(_ depth: Int) -> String {
       String(repeating: "(", count: depth) + "size == 1" + String(repeating: ")", count: depth)
@@ -140,9 +161,13 @@ import Testing
     for text in [
       nested(QueryPredicate.maximumDepth), nested(30_000), String(repeating: "NOT ", count: 10_000),
       "name == '" + String(repeating: "x", count: 70_000) + "'",
+      "size == " + String(repeating: "CAST(", count: 13_000),
     ] {
       #expect(throws: PredicateError.self) { try QueryPredicate(text) }
     }
+    let cast =
+      String(repeating: "CAST(", count: 99) + "5" + String(repeating: ", 'NSNumber')", count: 99)
+    #expect(try QueryPredicate("size == " + cast).description == "size == 5")
     let wide = Array(repeating: "size == 1", count: 4_000).joined(separator: " OR ")
     #expect(try QueryPredicate(wide).description == wide)
   }
