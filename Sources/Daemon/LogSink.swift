@@ -43,8 +43,7 @@ package final class LogSink: Sendable {
   }
 
   fileprivate func write(_ level: Logger.Level, _ label: String, _ message: String) {
-    let oneLine = VisibleText.of(
-      message.contains("\n") ? message.split(separator: "\n").joined(separator: " ") : message)
+    let oneLine = VisibleText.line(message)
     let time = Instant.text(nanoseconds: SystemClock().nanoseconds())
     let line = Array("\(time) \(level) \(label): \(oneLine)\n".utf8)
     state.withLock { state in

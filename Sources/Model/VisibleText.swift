@@ -18,8 +18,26 @@ package enum VisibleText {
 
   /// `of` for one field of a line: newlines and tabs are written too.
   package static func field(_ text: String) -> String {
-    guard text.utf8.contains(where: { $0 == 0x0A || $0 == 0x09 }) else { return of(text) }
-    return of(text.replacing("\n", with: "\\n").replacing("\t", with: "\\t"))
+    // By scalars: to `String` a return and a newline are one character, and not a newline.
+    of(replacing(in: text) { $0 == "\n" ? "\\n" : $0 == "\t" ? "\\t" : nil })
+  }
+
+  /// `of` for a line of its own: newlines become spaces.
+  package static func line(_ text: String) -> String {
+    of(replacing(in: text) { $0 == "\n" ? " " : nil })
+  }
+
+  private static func replacing(in text: String, _ other: (Unicode.Scalar) -> String?) -> String {
+    guard text.unicodeScalars.contains(where: { other($0) != nil }) else { return text }
+    var result = String.UnicodeScalarView()
+    for scalar in text.unicodeScalars {
+      if let other = other(scalar) {
+        result.append(contentsOf: other.unicodeScalars)
+      } else {
+        result.append(scalar)
+      }
+    }
+    return String(result)
   }
 
   private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {

@@ -18,14 +18,22 @@ import Testing
     #expect(VisibleText.of(text) == shown)
   }
 
-  @Test("a log line stays one line without control characters, whatever it tells of")
-  func logLines() throws {
+  @Test("a field of a line has no newline, not even one after a return")
+  func fields() {
+    #expect(VisibleText.field("a\tb\nc\r\nd") == "a\\tb\\nc\\u{d}\\nd")
+  }
+
+  @Test(
+    "a log line stays one line without control characters, whatever it tells of",
+    arguments: [("\n", " "), ("\r\n", "\\u{d} ")])
+  func logLines(newline: String, shown: String) throws {
     let scratch = try Scratch()
     let sink = LogSink(path: scratch.path + "/log", isDetached: true)
-    sink.logger("test", level: .info).info("name \u{1B}]0;x\u{7}\nforged line")
-    let text = String(decoding: try Files.read(scratch.path + "/log"), as: UTF8.self)
-    #expect(text.split(separator: "\n").count == 1)
-    #expect(text.hasSuffix("info test: name \\u{1b}]0;x\\u{7} forged line\n"))
+    sink.logger("test", level: .info).info("name \u{1B}]0;x\u{7}\(newline)forged line")
+    let bytes = try Files.read(scratch.path + "/log")
+    #expect(bytes.filter { $0 == 0x0A }.count == 1)
+    let text = String(decoding: bytes, as: UTF8.self)
+    #expect(text.hasSuffix("info test: name \\u{1b}]0;x\\u{7}\(shown)forged line\n"))
   }
 
   @Test("a bucket that is reached without encryption over a network has a warning")
