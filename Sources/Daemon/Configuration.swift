@@ -158,7 +158,7 @@ package struct Configuration: Equatable, Sendable {
             }
             result.deletionShare = share
           case "deletionMinimum":
-            guard let number = value.int, number >= 0 else {
+            guard let number = value.wholeNumber, number >= 0 else {
               throw wrong("`sync.deletionMinimum` is no number of items")
             }
             result.deletionMinimum = number
@@ -174,7 +174,7 @@ package struct Configuration: Equatable, Sendable {
           guard key.string == "days" else {
             throw wrong("unknown key `trash.\(key.string ?? "?")`; known is `days`")
           }
-          guard let days = value.int, (0...36_500).contains(days) else {
+          guard let days = value.wholeNumber, (0...36_500).contains(days) else {
             throw wrong("`trash.days` is no number of days from 0 to 36500")
           }
           result.keepRemovedDays = days

@@ -118,6 +118,17 @@ import Testing
         + "0 to 1000000")
   }
 
+  @Test(
+    "a number to base 60 in the configuration is no number, however large it is",
+    arguments: ["1:30", "9223372036854775807:1", "1:99999999999999999:0", "-1:9223372036854775807"])
+  func base60(number: String) {
+    for text in ["trash: {days: \(number)}", "sync: {deletionMinimum: \(number)}"] {
+      #expect(throws: ControlError.self) {
+        try Configuration.parse(text, path: "config.yaml", home: nil)
+      }
+    }
+  }
+
   @Test func flagsWinOverTheEnvironmentAndThatOverTheFile() throws {
     var configuration = Configuration()
     func state(_ flag: String?, _ environment: [String: String]) throws -> String {
