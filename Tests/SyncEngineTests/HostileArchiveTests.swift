@@ -86,4 +86,49 @@ import Testing
       }
     }
   }
+
+  @Test("an archive that has one chunk very many times fills no memory")
+  func repeatedChunk() async throws {
+    let time = Timestamp(nanoseconds: 1)
+    let large = try entry(
+      "d", kind: .directory, attributes: ["user.a": Array(repeating: 1, count: 9000)])
+    let tree = PackageTree([large], device: Self.version.device, modified: time)
+    guard case .frame(let pieces)? = PackageArchive.parts(of: tree).first else {
+      throw PackageArchive.Damage(description: "an archive begins with a frame")
+    }
+    // Two blocks of zeros are the end.
+    let whole = Array(pieces.joined())
+    let bytes = [Array(whole.dropLast(1024)), Array(whole.suffix(1024))]
+    let chunks = try (0..<2).map { number in
+      ChunkReference(
+        id: try #require(ChunkID([UInt8](repeating: UInt8(number), count: 32))),
+        length: UInt32(bytes[number].count))
+    }
+    let manifest = Manifest(chunks: Array(repeating: chunks[0], count: 200) + [chunks[1]])
+    let read: @Sendable (ChunkReference) -> [UInt8] = { bytes[Int($0.id.bytes[0])] }
+    let entries = try await PackageArchive.entries(of: manifest) { read($0) }
+    #expect(entries.count == 200)
+    await #expect(throws: PackageArchive.Damage.self) {
+      try await PackageArchive.entries(of: manifest, memory: 1 << 20) { read($0) }
+    }
+  }
+
+  @Test("each name of a path in an archive counts as memory")
+  func deepPath() async throws {
+    let path = Array(repeating: try ItemName("a"), count: 10_000)
+    let deep = PackageTree.Entry(
+      path: path, kind: .directory, mode: 0o755, modified: Timestamp(nanoseconds: 1))
+    let tree = PackageTree([deep], device: Self.version.device, modified: deep.modified)
+    guard case .frame(let pieces)? = PackageArchive.parts(of: tree).first else {
+      throw PackageArchive.Damage(description: "an archive begins with a frame")
+    }
+    let bytes = Array(pieces.joined())
+    let chunk = ChunkReference(
+      id: try #require(ChunkID([UInt8](repeating: 1, count: 32))), length: UInt32(bytes.count))
+    let manifest = Manifest(chunks: [chunk])
+    #expect(try await PackageArchive.entries(of: manifest) { _ in bytes }.count == 1)
+    await #expect(throws: PackageArchive.Damage.self) {
+      try await PackageArchive.entries(of: manifest, memory: 600_000) { _ in bytes }
+    }
+  }
 }

@@ -2,10 +2,23 @@ internal import Model
 internal import RecordFormat
 
 extension PackageArchive {
+  /// What the entries of an archive may take of memory, about. A million files of a usual kind take as
+  /// much. One chunk may be in a manifest millions of times, so the bytes in the store are no bound.
+  static let mostMemory = 1 << 30
+  /// Of an entry, and of each name in its path, beside their bytes.
+  private static let entryMemory = 256
+  private static let nameMemory = 64
+
   /// What an archive holds. Of the files' own chunks none is read: where the frames end, theirs begin.
   static func entries(
-    of manifest: Manifest, read: (ChunkReference) async throws -> [UInt8]
+    of manifest: Manifest, memory: Int = mostMemory,
+    read: (ChunkReference) async throws -> [UInt8]
   ) async throws -> [PackageTree.Entry] {
+    var left = memory
+    func spend(_ bytes: Int) throws(Damage) {
+      guard bytes <= left else { throw Damage(description: "its entries take too much memory") }
+      left -= bytes
+    }
     var reader = Reader(chunks: manifest.chunks[...])
     var result: [PackageTree.Entry] = []
     while result.count <= RecordLimits.records {
@@ -18,7 +31,9 @@ extension PackageArchive {
       guard size <= mostFieldBytes else {
         throw Damage(description: "an entry's fields are too long")
       }
+      try spend(entryMemory + Int(size))
       let fields = try Self.fields(try await reader.take(Int(size), read))
+      try spend(nameMemory * ((fields["path"] ?? []).count { $0 == 0x2F } + 1))
       _ = try await reader.take(padding(size), read)
       let header = try await reader.take(block, read)
       var entry = try entry(header, fields)
