@@ -11,6 +11,8 @@ internal import SystemPackage
 final class RedoFile: @unchecked Sendable {
   static let headerSize = 48
   static let recordHeaderSize = 32
+  /// No journal comes to this number: half of what a database can hold.
+  private static let mostRecords: UInt64 = 1 << 62
   private static let magic: UInt64 = 0x4F44_4552_5142_5500
 
   struct Record {
@@ -35,14 +37,16 @@ final class RedoFile: @unchecked Sendable {
   }
 
   func read() throws(Errno) -> [Record] {
-    let bytes = try file.read(count: Int(try file.status().st_size), at: 0)
+    // No journal is longer; what a disk or another program made of it may be.
+    let length = min(try file.status().st_size, Int(capacity))
+    let bytes = try file.read(count: length, at: 0)
     guard bytes.count >= Self.headerSize, Self.word(bytes, 0) == Self.magic,
       Self.word(bytes, 16) == Self.checksum(bytes[0..<16], seed: 0)
     else { return [] }
     var expected = Self.word(bytes, 8)
     var position = Self.headerSize
     var result: [Record] = []
-    while position + Self.recordHeaderSize <= bytes.count {
+    while position + Self.recordHeaderSize <= bytes.count, expected < Self.mostRecords {
       let length = Int(clamping: Self.word(bytes, position))
       let start = position + Self.recordHeaderSize
       guard length <= bytes.count - start, Self.word(bytes, position + 8) == expected else { break }
