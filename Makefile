@@ -16,6 +16,7 @@ CLAIM_MINUTES ?= 10
 KILLS ?= 1000
 REPLACEMENTS ?= 1000
 CEPH_MINUTES ?= 10
+MINUTES ?= 10
 RESTORES ?= 100
 CEPH ?=
 ROUNDS ?= 5
@@ -36,7 +37,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-tests simulate crash conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -134,6 +135,10 @@ crash: ## kill the daemon, cut the power and fail the disk at every place, and p
 	  --filter 'CrashTests|PowerCutTests|FailingDiskTests' > .build/crash.log 2>&1 || status=$$?; \
 	  grep -aE 'recorded an issue|^↳|error: Exited' .build/crash.log | head -40; \
 	  grep -a ' figures: ' .build/crash.log; exit $$status
+
+fuzz: ## changed input for every decoder of foreign bytes, MINUTES in all (FUZZ='predicate date')
+	@.ci/setup tests
+	@Tests/Fuzz/run --swift $(SWIFT) --minutes $(MINUTES) $(FUZZ)
 
 soak-model: ## random sequences of system calls against the models, for MODEL_MINUTES minutes each
 	@.ci/setup tests

@@ -169,6 +169,9 @@ let package = Package(
     .executableTarget(
       name: "watcher-example", dependencies: ["UbiquityKit"], path: "Examples/Watcher",
       swiftSettings: settings),
+    .target(
+      name: "Samples", dependencies: ["Model", "RecordFormat"], path: "Tests/Samples",
+      swiftSettings: settings),
     .target(name: "CSimulation", path: "Tests/CSimulation"),
     .executableTarget(
       name: "EngineSimulation",
@@ -191,7 +194,7 @@ let package = Package(
       dependencies: ["Catalog", "Model", "Platform", "RecordFormat", grdb, system],
       swiftSettings: plainSettings),
     .testTarget(
-      name: "RecordFormatTests", dependencies: ["RecordFormat", "Model"],
+      name: "RecordFormatTests", dependencies: ["RecordFormat", "Model", "Samples"],
       swiftSettings: plainSettings),
     .testTarget(
       name: "BackendTests",
@@ -244,5 +247,29 @@ let package = Package(
     .testTarget(
       name: "CommandTests", dependencies: ["ubiquityfs", "ControlProtocol", "Model", arguments],
       swiftSettings: plainSettings),
+    .testTarget(
+      name: "FuzzTests",
+      dependencies: [
+        "Backend", "BackendS3", "Catalog", "ControlProtocol", "Daemon", "MetadataQueries", "Model",
+        "MountDriver", "Platform", "RecordFormat", "RemoteStore", "Samples", "SyncEngine", "CZstd",
+        crypto, grdb, nioHTTP, system,
+      ],
+      swiftSettings: settings),
   ]
 )
+
+// For `make fuzz`: the decoders' entry functions as a library, and libFuzzer's program around them.
+// They reach into modules as tests do, so other builds have them in the tests alone.
+if Context.environment["UBIQUITYFS_FUZZ"] != nil,
+  let tests = package.targets.firstIndex(where: { $0.name == "FuzzTests" })
+{
+  let decoders = package.targets.remove(at: tests).dependencies
+  package.targets += [
+    .target(
+      name: "FuzzTargets", dependencies: decoders, path: "Tests/FuzzTests/Entries",
+      swiftSettings: settings),
+    .executableTarget(
+      name: "Fuzz", dependencies: ["FuzzTargets"], path: "Tests/Fuzz",
+      exclude: ["corpus", "found", "run"]),
+  ]
+}

@@ -1,5 +1,6 @@
 import Model
 import RecordFormat
+import Samples
 import Testing
 
 @Suite struct RecordTests {

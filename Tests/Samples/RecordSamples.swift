@@ -1,24 +1,24 @@
-import Model
-import RecordFormat
+package import Model
+internal import RecordFormat
 
 /// Records that use every field, made from a seed.
-struct RecordSamples {
-  var generator: SplitMix
+package struct RecordSamples {
+  package var generator: SplitMix
 
-  init(seed: UInt64) { generator = SplitMix(state: seed) }
+  package init(seed: UInt64) { generator = SplitMix(state: seed) }
 
-  mutating func bytes(_ count: Int) -> [UInt8] {
+  package mutating func bytes(_ count: Int) -> [UInt8] {
     (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
   }
 
-  mutating func id<Kind>() -> Identifier<Kind> { .random(using: &generator) }
+  package mutating func id<Kind>() -> Identifier<Kind> { .random(using: &generator) }
 
-  mutating func name() throws -> ItemName {
+  package mutating func name() throws -> ItemName {
     let count = Int.random(in: 1...40, using: &generator)
     return try ItemName(bytes(count).map { $0 == 0 || $0 == 0x2F || $0 == 0x2E ? 0x61 : $0 })
   }
 
-  mutating func manifest(chunks: Int) throws -> Manifest {
+  package mutating func manifest(chunks: Int) throws -> Manifest {
     var result: [ChunkReference] = []
     for _ in 0..<chunks {
       guard let id = ChunkID(bytes(32)) else { throw RecordError("32 bytes are an identity") }
@@ -28,7 +28,7 @@ struct RecordSamples {
     return Manifest(chunks: result)
   }
 
-  mutating func version() throws -> ContentVersion {
+  package mutating func version() throws -> ContentVersion {
     let manifest = try manifest(chunks: Int.random(in: 0...5, using: &generator))
     let isPending = Bool.random(using: &generator)
     return ContentVersion(
@@ -37,7 +37,7 @@ struct RecordSamples {
       size: manifest.size, manifest: isPending ? nil : manifest)
   }
 
-  mutating func record() throws -> ItemRecord {
+  package mutating func record() throws -> ItemRecord {
     let kinds = [ItemKind.file, .directory, .symbolicLink]
     let kind = kinds[Int.random(in: 0..<3, using: &generator)]
     var record = ItemRecord(
@@ -67,15 +67,15 @@ struct RecordSamples {
   }
 
   /// One that a record may have.
-  mutating func number() -> UInt64 { generator.next() % RecordLimits.number }
+  package mutating func number() -> UInt64 { generator.next() % RecordLimits.number }
 
-  mutating func origin() -> LogOrigin {
+  package mutating func origin() -> LogOrigin {
     LogOrigin(
       device: id(),
       time: Timestamp(nanoseconds: Int64.random(in: .min ... .max, using: &generator)))
   }
 
-  mutating func changes() throws -> LogChanges {
+  package mutating func changes() throws -> LogChanges {
     var changes = LogChanges()
     changes.forgotten = (0..<3).map { _ in id() }.sorted()
     for _ in 0..<4 { changes.upserts.append(try record()) }
@@ -95,7 +95,7 @@ struct RecordSamples {
     return changes
   }
 
-  mutating func part() throws -> SnapshotPart {
+  package mutating func part() throws -> SnapshotPart {
     var part = SnapshotPart()
     let changes = try changes()
     part.items = changes.upserts
@@ -112,7 +112,7 @@ struct RecordSamples {
     return part
   }
 
-  mutating func index() -> SnapshotIndex {
+  package mutating func index() -> SnapshotIndex {
     SnapshotIndex(
       position: LogPosition(sequence: 1 + generator.next() % 9, hash: bytes(32)), origin: origin(),
       writer: id(),
@@ -120,7 +120,7 @@ struct RecordSamples {
       items: number(), recovery: recovery())
   }
 
-  mutating func recovery() -> LogRecovery {
+  package mutating func recovery() -> LogRecovery {
     LogRecovery(
       number: 1 + generator.next() % 9, sequence: 1,
       known: [], disputed: (0..<generator.next() % 4).map { _ in id() }.sorted())
@@ -128,10 +128,10 @@ struct RecordSamples {
 }
 
 /// Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
+package struct SplitMix: RandomNumberGenerator {
+  package var state: UInt64
 
-  mutating func next() -> UInt64 {
+  package mutating func next() -> UInt64 {
     state &+= 0x9E37_79B9_7F4A_7C15
     var word = state
     word = (word ^ word >> 30) &* 0xBF58_476D_1CE4_E5B9

@@ -1,0 +1,78 @@
+import Backend
+import Daemon
+import NIOHTTP1
+
+@testable import BackendS3
+
+/// Answers of a store, addresses of stores, and the files and variables that tell of access keys.
+extension FuzzTarget {
+  static let storeTargets: [FuzzTarget] = [
+    // A status, then an answer's body.
+    FuzzTarget(
+      "s3-answer", limit: 16_384,
+      seeds: {
+        let failure =
+          "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>a &#x41;</Message></Error>"
+        let list =
+          "<ListBucketResult xmlns='x'><IsTruncated>true</IsTruncated><!-- c --><Contents><Key>a&amp;b"
+          + "</Key><Size>3</Size></Contents><Prefix/></ListBucketResult>"
+        return [[1, 247] + [UInt8](failure), [0, 200] + [UInt8](list)]
+      },
+      run: { bytes in
+        var input = InputReader(bytes)
+        let status = input.word16()
+        let body = input.all()
+        var headers = HTTPHeaders()
+        let line = body.prefix(64).filter { 0x20..<0x7F ~= $0 }
+        headers.add(name: "date", value: line.text)
+        headers.add(name: "retry-after", value: line.text)
+        headers.add(name: "x-amz-bucket-region", value: line.text)
+        let answer = S3Answer(status: status, headers: headers, body: body)
+        _ = S3Failure(answer, now: 1_700_000_000)?.storeError("key", "place").description
+        guard let xml = XMLElements(body) else { return }
+        try expect(xml.texts.count <= 20_001, "an answer has \(xml.texts.count) texts")
+        for (path, _) in xml.texts {
+          try expect(
+            path.utf8.count < 16 * 400, "an element is \(path.utf8.count) bytes deep in others")
+        }
+      }),
+    FuzzTarget(
+      "backend-address", limit: 1024,
+      seeds: {
+        [
+          "file:///srv/a%20b",
+          "s3://bucket/prefix?endpoint=https://s3.example.org:9000&region=eu-1",
+          "s3://bucket?style=virtual&ca=%2Fetc%2Fca.pem&endpoint=http://[::1]:80",
+        ].map { [UInt8]($0) }
+      },
+      run: { bytes in
+        let text = bytes.text
+        if let endpoint = S3Endpoint(text) { _ = (endpoint.isExposed, endpoint.origin) }
+        guard let address = try? BackendAddress(text) else { return }
+        _ = address.warning
+        if case .bucket(let bucket) = address.place { _ = bucket.base.authority }
+        // The path of a directory is not escaped again.
+        guard case .bucket = address.place else { return }
+        let again = try? BackendAddress(address.description)
+        try expect(
+          again?.description == address.description,
+          "“\(address)” is “\(again?.description ?? "nothing")” when it is read again")
+      }),
+    FuzzTarget(
+      "access-keys",
+      seeds: {
+        [
+          "[default]\naws_access_key_id = A\naws_secret_access_key=B\n[profile x y]\n# c\nregion=z",
+          "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"B\",\"Expiration\":\"2026-01-31T09:05:00Z\"}",
+          "socks5://user:pass@proxy.example.org:1080/", ".example.org,localhost *",
+        ].map { [UInt8]($0) }
+      },
+      run: { bytes in
+        let text = bytes.text
+        _ = SharedFiles.sections(text)
+        _ = try? MetadataClient.parse(bytes, source: "source")
+        _ = ProxySettings.parse(text)
+        _ = ProxySettings.isExempt("s3.example.org", text)
+      }),
+  ]
+}
