@@ -1,4 +1,3 @@
-import Dispatch
 import Model
 import RecordFormat
 
@@ -12,7 +11,7 @@ extension FuzzTarget {
       run: { bytes in
         var input = InputReader(bytes)
         let (manifest, chunks) = layout(&input)
-        guard let entries = blocking({ try? await entries(manifest, chunks) }) else { return }
+        guard let entries = blocking({ try? await Self.entries(manifest, chunks) }) else { return }
         let version = ContentVersion(
           id: VersionID(high: 1, low: 1), parent: nil, device: DeviceID(high: 2, low: 2),
           modified: Timestamp(nanoseconds: 0), size: manifest.size, manifest: manifest)
@@ -114,19 +113,29 @@ extension FuzzTarget {
   }
 }
 
-/// Waits for `body`, which suspends nowhere.
+/// Runs `body` on this thread. It may wait for nothing: a test that blocked a thread of the pool until
+/// another one is free could block all tests.
 private func blocking<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
+  let thread = CallingThread()
   let box = Box<Value>()
-  let done = DispatchSemaphore(value: 0)
-  Task {
-    box.value = await body()
-    done.signal()
-  }
-  done.wait()
-  return box.value!
+  Task(executorPreference: thread) { box.value = await body() }
+  thread.run()
+  guard let value = box.value else { fatalError("what has to run at once waits for something") }
+  return value
 }
 
-/// Written before the semaphore is signalled and read after it.
+/// Unchecked: only the thread of `blocking` has it.
+private final class CallingThread: TaskExecutor, @unchecked Sendable {
+  private var jobs: [UnownedJob] = []
+
+  func enqueue(_ job: consuming ExecutorJob) { jobs.append(UnownedJob(job)) }
+
+  func run() {
+    while !jobs.isEmpty { jobs.removeFirst().runSynchronously(on: asUnownedTaskExecutor()) }
+  }
+}
+
+/// Unchecked: only the thread of `blocking` has it.
 private final class Box<Value>: @unchecked Sendable {
   var value: Value?
 }

@@ -1,7 +1,6 @@
 import GRDB
 import Model
 import Platform
-import SystemPackage
 
 @testable import Catalog
 

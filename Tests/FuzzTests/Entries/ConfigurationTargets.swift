@@ -31,6 +31,29 @@ extension FuzzTarget {
         let given = options.libraryOptions(source: "iCloud.com.example.notes")
         // One of ours with a comma would be two to libfuse.
         try expect(!given.contains { $0.contains(",") }, "libfuse is given an option with a comma")
+        try expect(
+          (try? MountOptions(parsing: [options.text])) == options,
+          "“\(options.text)” are other options when they are read again")
+      }),
+    FuzzTarget(
+      "mount-description", limit: 1024,
+      seeds: {
+        [
+          """
+          container iCloud.com.example.notes
+          mountpoint 2f6d6e74
+          options policy=greedy,ro,nodev
+          device 0:57
+          request 0102
+          reply ff
+          """
+        ].map { [UInt8]($0) }
+      },
+      run: { bytes in
+        guard let description = MountDescription(bytes) else { return }
+        try expect(
+          MountDescription(description.text) == description,
+          "the description of a mount is another one when it is read again")
       }),
     FuzzTarget(
       "amount", limit: 128,
