@@ -37,9 +37,8 @@ final class RedoFile: @unchecked Sendable {
   }
 
   func read() throws(Errno) -> [Record] {
-    // No journal is longer; what a disk or another program made of it may be.
-    let length = min(try file.status().st_size, Int(capacity))
-    let bytes = try file.read(count: length, at: 0)
+    // All of it: another release may give a journal another capacity, and what was cut off would be lost.
+    let bytes = try file.read(count: Int(try file.status().st_size), at: 0)
     guard bytes.count >= Self.headerSize, Self.word(bytes, 0) == Self.magic,
       Self.word(bytes, 16) == Self.checksum(bytes[0..<16], seed: 0)
     else { return [] }
