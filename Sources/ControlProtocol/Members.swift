@@ -42,6 +42,36 @@ package struct RotationAnswer: Codable, Sendable {
   }
 }
 
+package struct MoveBackendRequest: Codable, Sendable {
+  package var backend: String
+  /// As in `SignInRequest`.
+  package var environment: [String: String]
+  /// Gives up a move to another backend that cannot be reached.
+  package var force: Bool
+
+  package init(backend: String, environment: [String: String], force: Bool) {
+    self.backend = backend
+    self.environment = environment
+    self.force = force
+  }
+}
+
+package struct MoveBackendAnswer: Codable, Sendable {
+  package var backend: String
+  /// Which still has everything; nil: a move was given up.
+  package var former: String?
+  /// How much was copied by this call.
+  package var objects: UInt64
+  package var bytes: UInt64
+  package var warning: String?
+
+  package init(backend: String, objects: UInt64, bytes: UInt64) {
+    self.backend = backend
+    self.objects = objects
+    self.bytes = bytes
+  }
+}
+
 package struct PairingCodeAnswer: Codable, Sendable {
   package var code: String
   package var backend: String
@@ -108,6 +138,14 @@ extension Methods {
     package typealias Parameters = RotateRequest
     package typealias Answer = RotationAnswer
     package static let name = "account.rotate"
+  }
+
+  /// Answers when the account is at the backend and this device is about to use it. Sends `progress`
+  /// notifications.
+  package enum MoveBackend: ControlMethod {
+    package typealias Parameters = MoveBackendRequest
+    package typealias Answer = MoveBackendAnswer
+    package static let name = "account.moveBackend"
   }
 
   /// The code counts as long as the connection lasts, ten minutes at most.

@@ -44,6 +44,8 @@ package final class AccountSession: Sendable {
   private let guards: (any ConnectionGuarding)?
   private let inherited: InheritedMounts?
   private let mountList: MountList?
+  /// Called when the account leaves the backend; more than once.
+  private let moved: @Sendable () -> Void
   let state: StateDirectory
   private let configuration: Configuration
   private let logs: @Sendable (String) -> Logger
@@ -60,6 +62,7 @@ package final class AccountSession: Sendable {
     configuration: Configuration, events: EventHub, downloads: DownloadGate,
     downloadLog: DownloadLog, guards: (any ConnectionGuarding)?,
     inherited: InheritedMounts? = nil, mountList: MountList? = nil,
+    moved: @escaping @Sendable () -> Void = {},
     logs: @escaping @Sendable (String) -> Logger
   ) throws(ControlError) {
     guard let id = device.id else {
@@ -80,6 +83,7 @@ package final class AccountSession: Sendable {
     self.guards = guards
     self.inherited = inherited
     self.mountList = mountList
+    self.moved = moved
     self.logs = logs
     quota = QuotaKeeper(path: state.quota, account: Hex.encode(account.identity))
     logger = logs("account")
@@ -117,11 +121,25 @@ package final class AccountSession: Sendable {
         logger.error("\(error.message)")
       }
     }
+    sentHere()
+    account.onMove { [moved] in moved() }
+    if account.move != nil { moved() }
     greeter.withLock { $0 = Task { await self.greet() } }
+  }
+
+  /// From the next start on, what the containers sent is in this backend.
+  private func sentHere() {
+    guard stored.sentElsewhere == true, failures.isEmpty else { return }
+    var stored = stored
+    stored.sentElsewhere = nil
+    do throws(ControlError) { try AccountStore(state).save(stored) } catch {
+      logger.warning("\(error.message)")
+    }
   }
 
   /// Closes all containers; their mounts are gone already.
   package func stop() {
+    account.onMove(nil)
     greeter.withLock { $0?.cancel() }
     for session in sessions { space.remove(session.id) }
     turn.withLock { _ in
@@ -243,6 +261,11 @@ package final class AccountSession: Sendable {
           guards: guards, mountList: mountList, keepsOrphans: kept != nil,
           logger: logs(id.description))
         session.use(space, in: directory)
+        if stored.sentElsewhere == true {
+          do throws(Errno) { try session.catalog.forgetSent() } catch {
+            throw ControlError(.failed, "\(id): \(error)")
+          }
+        }
         // Before anything changes what programs have open.
         if let kept { isAdopted = session.adopt(kept) }
         try Blocking.run { await session.start() }

@@ -15,14 +15,19 @@ package struct StoredAccount: Codable, Equatable, Sendable {
   package var format: String
   /// Of a bucket: the access keys, and what else the environment said of it at the sign-in.
   package var environment: [String: String]?
+  /// The containers here were last open with another backend, or may have been. What they sent and did not
+  /// announce is not in this one.
+  package var sentElsewhere: Bool?
 
   package init(
-    backend: String, secret: String, format: String, environment: [String: String]? = nil
+    backend: String, secret: String, format: String, environment: [String: String]? = nil,
+    sentElsewhere: Bool? = nil
   ) {
     self.backend = backend
     self.secret = secret
     self.format = format
     self.environment = environment
+    self.sentElsewhere = sentElsewhere
   }
 
   /// By which earlier releases named the account's containers while it was signed out. It is no

@@ -202,6 +202,8 @@ package final class ContainerSession: Sendable {
 
   package var mountpoint: String? { mounted?.path }
 
+  package var mountOptions: MountOptions? { mounted?.options }
+
   /// How local files of the mount are read and written; nil when there is none.
   package var ioMode: IOMode? { mounted?.mode }
 

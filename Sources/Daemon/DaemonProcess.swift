@@ -77,6 +77,7 @@ package enum DaemonProcess {
     var methods = service.methods
     let handover = Handover(
       service, watchdog, lock: lock, mayGiveWay: isDetached && succession != nil, logger: logger)
+    service.setSuccessor { handover.replaceItself() }
     methods.add(Methods.HandOver.self) { request, connection throws(ControlError) in
       try handover.run(request, connection)
     }

@@ -30,6 +30,10 @@ package final class DaemonService: Sendable {
   let identityListeners = IdentityListeners()
   let queries = QueryRegistry()
   let pairings = PairingTable()
+  /// The task that waits for the store to which the account moves. A leaf.
+  let following = Lock(Following())
+  /// Has another daemon of this program go on with the mounts. Returns where that cannot be.
+  let successor = Lock<(@Sendable () -> Void)?>(nil)
   let shownVersions = ShownVersionLists()
   /// Of the daemon: what was registered with it holds for every account.
   let downloads: DownloadGate
@@ -38,9 +42,9 @@ package final class DaemonService: Sendable {
   private let inherited: InheritedMounts?
   /// Nil where mounts are not restored.
   let mountList: MountList?
-  private let current = Lock<AccountSession?>(nil)
+  let current = Lock<AccountSession?>(nil)
   /// Why the account that is stored could not be opened.
-  private let accountError = Lock<String?>(nil)
+  let accountError = Lock<String?>(nil)
 
   package init(
     state: StateDirectory, configuration: Configuration,
@@ -111,7 +115,7 @@ package final class DaemonService: Sendable {
       stored: stored, device: device, account: account, stack: stack, offline: offline,
       network: network, state: state, configuration: configuration, events: events,
       downloads: downloads, downloadLog: downloadLog, guards: guards, inherited: inherited,
-      mountList: mountList, logs: logs)
+      mountList: mountList, moved: { [weak self] in self?.follow() }, logs: logs)
     try state.setIdentity(Hex.encode(account.identity))
     current.withLock { $0 = session }
     accountError.withLock { $0 = nil }
@@ -140,6 +144,7 @@ package final class DaemonService: Sendable {
   /// Unmounts everything, whatever uses it, and closes what is open. Nothing written is lost.
   package func stop() {
     network.stop()
+    following.withLock { $0.task?.cancel() }
     turn.withLock { _ in
       guard let session = current.withLock({ $0 }) else { return }
       let deadline = monotonicNanoseconds() + Self.writerPatience

@@ -85,7 +85,7 @@ struct SignIn {
     try register(device, account, connection)
     let stored = StoredAccount(
       backend: address.description, secret: secret.text, format: Hex.encode(account.format),
-      environment: given.isEmpty ? nil : given)
+      environment: given.isEmpty ? nil : given, sentElsewhere: true)
     try store.save(stored)
     return Done(stored: stored, device: device, account: account, stack: stack, isNew: isNew)
   }

@@ -73,10 +73,15 @@ package struct MemberEntry: Hashable, Sendable {
   package var rotation: KeyRotation?
   /// The object `format`, as stored, that holds from here on; empty: the one before holds.
   package var format: [UInt8]
+  /// The URL of the store that the account's objects go to.
+  package var movesTo: String?
+  /// The store that has this entry has all of the account's objects.
+  package var hasArrived: Bool
 
   package init(
     previous: [UInt8], signer: DeviceID, time: Timestamp, added: Member? = nil,
-    removed: [DeviceID] = [], rotation: KeyRotation? = nil, format: [UInt8] = []
+    removed: [DeviceID] = [], rotation: KeyRotation? = nil, format: [UInt8] = [],
+    movesTo: String? = nil, hasArrived: Bool = false
   ) {
     self.previous = previous
     self.signer = signer
@@ -85,6 +90,8 @@ package struct MemberEntry: Hashable, Sendable {
     self.removed = removed
     self.rotation = rotation
     self.format = format
+    self.movesTo = movesTo
+    self.hasArrived = hasArrived
   }
 
   package func encoded() -> [UInt8] {
@@ -105,6 +112,8 @@ package struct MemberEntry: Hashable, Sendable {
       wire.rotation.secret = Data(rotation.secret)
     }
     wire.format = Data(format)
+    if let movesTo { wire.move.store = movesTo }
+    wire.arrived = hasArrived
     return Wire.encode(wire)
   }
 
@@ -121,16 +130,21 @@ package struct MemberEntry: Hashable, Sendable {
       }
       removed.append(id)
     }
-    guard wire.hasAdded != wire.hasRotation, removed.isEmpty || wire.hasRotation else {
-      throw RecordError("the entry adds a device and begins an epoch, or does neither")
+    let acts = [wire.hasAdded, wire.hasRotation, wire.hasMove, wire.arrived]
+    guard acts.count(where: \.self) == 1, removed.isEmpty || wire.hasRotation else {
+      throw RecordError("the entry does not do one thing")
     }
+    guard wire.move.store.utf8.count <= RecordLimits.storeAddress,
+      !wire.hasMove || !wire.move.store.isEmpty
+    else { throw RecordError("the address of a store is empty or too long") }
     self.init(
       previous: [UInt8](wire.previous),
       signer: try Wire.identifier(wire.signer, "the entry's device"),
       time: Timestamp(nanoseconds: wire.time),
       added: wire.hasAdded ? try Member(wire: wire.added) : nil, removed: removed,
       rotation: wire.hasRotation ? try Self.rotation(wire.rotation) : nil,
-      format: [UInt8](wire.format))
+      format: [UInt8](wire.format), movesTo: wire.hasMove ? wire.move.store : nil,
+      hasArrived: wire.arrived)
   }
 
   private static func rotation(_ wire: WireRotation) throws(RecordError) -> KeyRotation {

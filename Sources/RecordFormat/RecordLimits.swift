@@ -27,6 +27,8 @@ package enum RecordLimits {
   package static let sealedKey = 256
   /// Bytes of an account's secret that is sealed.
   package static let sealedSecret = 8192
+  /// Bytes of the URL of a store.
+  package static let storeAddress = 4096
   /// Parts of one snapshot.
   package static let snapshotParts = 65_536
   /// Bytes of one part as stored. With the limit above, all parts make less than 2^45 bytes.

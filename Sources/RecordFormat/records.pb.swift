@@ -706,7 +706,22 @@ nonisolated struct WireRotation: Sendable {
   init() {}
 }
 
-/// One entry of the member log. It adds a device, or removes devices and begins a new epoch.
+/// The account's objects go to another store. No device writes to this one any more.
+nonisolated struct WireMove: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// The URL of that store, as the device that moves them wrote it.
+  var store: String = String()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// One entry of the member log. It does one of these: it adds a device, removes devices and begins a new
+/// epoch, begins a move to another store, or ends one.
 nonisolated struct WireMemberEntry: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -745,12 +760,25 @@ nonisolated struct WireMemberEntry: Sendable {
   /// The object `format`, as stored, that holds from this entry on. Empty: the one before holds.
   var format: Data = Data()
 
+  var move: WireMove {
+    get {_move ?? WireMove()}
+    set {_move = newValue}
+  }
+  /// Returns true if `move` has been explicitly set.
+  var hasMove: Bool {self._move != nil}
+  /// Clears the value of `move`. Subsequent reads from it will return its default value.
+  mutating func clearMove() {self._move = nil}
+
+  /// The store that has this entry has all of the account's objects.
+  var arrived: Bool = false
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
 
   fileprivate var _added: WireMember? = nil
   fileprivate var _rotation: WireRotation? = nil
+  fileprivate var _move: WireMove? = nil
 }
 
 // MARK: - Code below here is support for the SwiftProtobuf runtime.
@@ -1937,9 +1965,39 @@ nonisolated extension WireRotation: SwiftProtobuf.Message, SwiftProtobuf._Messag
   }
 }
 
+nonisolated extension WireMove: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Move"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}store\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularStringField(value: &self.store) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.store.isEmpty {
+      try visitor.visitSingularStringField(value: self.store, fieldNumber: 1)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: WireMove, rhs: WireMove) -> Bool {
+    if lhs.store != rhs.store {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
 nonisolated extension WireMemberEntry: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".MemberEntry"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}signer\0\u{1}time\0\u{1}added\0\u{1}removed\0\u{1}rotation\0\u{1}format\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}previous\0\u{1}signer\0\u{1}time\0\u{1}added\0\u{1}removed\0\u{1}rotation\0\u{1}format\0\u{1}move\0\u{1}arrived\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1954,6 +2012,8 @@ nonisolated extension WireMemberEntry: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 5: try { try decoder.decodeRepeatedBytesField(value: &self.removed) }()
       case 6: try { try decoder.decodeSingularMessageField(value: &self._rotation) }()
       case 7: try { try decoder.decodeSingularBytesField(value: &self.format) }()
+      case 8: try { try decoder.decodeSingularMessageField(value: &self._move) }()
+      case 9: try { try decoder.decodeSingularBoolField(value: &self.arrived) }()
       default: break
       }
     }
@@ -1985,6 +2045,12 @@ nonisolated extension WireMemberEntry: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if !self.format.isEmpty {
       try visitor.visitSingularBytesField(value: self.format, fieldNumber: 7)
     }
+    try { if let v = self._move {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
+    } }()
+    if self.arrived != false {
+      try visitor.visitSingularBoolField(value: self.arrived, fieldNumber: 9)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1996,6 +2062,8 @@ nonisolated extension WireMemberEntry: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.removed != rhs.removed {return false}
     if lhs._rotation != rhs._rotation {return false}
     if lhs.format != rhs.format {return false}
+    if lhs._move != rhs._move {return false}
+    if lhs.arrived != rhs.arrived {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -194,6 +194,7 @@ package actor ContentUploader {
 
   private func check() throws(RemoteError) {
     if let failure { throw failure }
+    try container.keys.requireHere()
     if Task.isCancelled { throw .cancelled }
   }
 

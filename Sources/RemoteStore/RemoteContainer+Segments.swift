@@ -60,11 +60,13 @@ extension RemoteContainer {
     }
   }
 
-  /// A segment as it is to be stored, and the entry of the member log that it names.
+  /// A segment as it is to be stored, and the entry of the member log that it names. `isNotice`: it is put
+  /// for the sake of that entry, also into a store that the account leaves.
   func sealedSegment(
-    _ changes: LogChanges, at sequence: UInt64, after position: LogPosition, from origin: LogOrigin
+    _ changes: LogChanges, at sequence: UInt64, after position: LogPosition, from origin: LogOrigin,
+    isNotice: Bool = false
   ) async throws(RemoteError) -> (bytes: [UInt8], members: UInt64) {
-    try await memberLog.join()
+    if !isNotice { try await memberLog.join() }
     guard keys.identity.map({ $0.device == origin.device }) ?? true else {
       throw .malformed("device \(origin.device) is not the one that signs")
     }

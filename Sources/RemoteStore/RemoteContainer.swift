@@ -311,9 +311,10 @@ package final class RemoteContainer: Sendable {
   /// When the backend does not answer, what it holds is looked at; only if that fails too is it
   /// unknown whether the segment is there. Then read the log: a segment of one's own device after
   /// `position` is this one.
-  package func commit(_ changes: LogChanges, after position: LogPosition, from origin: LogOrigin)
-    async throws(RemoteError) -> LogPosition?
-  {
+  package func commit(
+    _ changes: LogChanges, after position: LogPosition, from origin: LogOrigin,
+    isNotice: Bool = false
+  ) async throws(RemoteError) -> LogPosition? {
     let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
     guard !overflow else { throw .tooLarge("the log") }
     let count =
@@ -321,7 +322,7 @@ package final class RemoteContainer: Sendable {
       + changes.condemned.count + changes.deleted.count
     guard count <= RecordLimits.records else { throw .tooLarge("a change of \(count) items") }
     let (stored, members) = try await sealedSegment(
-      changes, at: sequence, after: position, from: origin)
+      changes, at: sequence, after: position, from: origin, isNotice: isNotice)
     let name = ObjectName.segment(incarnation, sequence)
     guard try await putOnce(name, stored, readBack: RemoteLimits.segment) else { return nil }
     let committed = LogPosition(

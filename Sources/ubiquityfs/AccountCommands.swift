@@ -11,6 +11,7 @@ struct AccountCommand: ParsableCommand {
     commandName: "account", abstract: "Sign in and out; what a further device needs.",
     subcommands: [
       SignIn.self, Status.self, SignOut.self, Devices.self, Rotate.self, Pair.self,
+      MoveBackend.self,
       Secret.self, Quota.self,
     ])
 
@@ -100,7 +101,7 @@ struct AccountCommand: ParsableCommand {
       return try client.call(Methods.FinishPairing.self, Nothing())
     }
 
-    private static var environment: [String: String] {
+    static var environment: [String: String] {
       let names = Set(SignInRequest.environmentNames)
       return GlobalOptions.environment.filter { names.contains($0.key) }
     }

@@ -96,6 +96,73 @@ extension AccountCommand {
     }
   }
 
+  struct MoveBackend: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "move-backend", abstract: "Move the account to another backend.",
+      discussion: """
+        Copies everything that is stored there, sealed as it is, while all devices go on working. Then \
+        all devices use the new backend. Nothing local is downloaded or uploaded again. The former \
+        backend keeps what it has; delete it when all devices have followed, or keep it as a copy.
+
+        If this is interrupted, run it again, here or on another device. No device uploads anything \
+        between the end of the copy and the switch.
+
+        A device follows by itself where it can reach the URL. On one that cannot, run this command \
+        there with its own URL of the new backend, and with access keys as for \
+        `ubiquityfs account sign-in`. It copies nothing again.
+
+        With the present backend's URL it gives up a move that has not ended.
+        """)
+
+    @Argument(help: ArgumentHelp("The URL of an empty backend.", valueName: "URL"))
+    var backend: String
+
+    @Flag(help: "Give up a move to another backend although this device cannot reach that one.")
+    var force = false
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() throws {
+      let answer = try move()
+      if answer.former != nil { try waitForDaemon(answer.backend) }
+      if options.json { return try Terminal.printJSON(answer) }
+      guard let former = answer.former else {
+        return options.say("The account stays at \(answer.backend).")
+      }
+      options.say(
+        "The account is at \(answer.backend) now; \(answer.objects) objects with "
+          + "\(Terminal.size(answer.bytes)) were copied. \(former) keeps what it has.")
+      if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }
+    }
+
+    /// The daemon uses the new backend when the connection has ended.
+    private func move() throws -> MoveBackendAnswer {
+      let isBucket = backend.lowercased().hasPrefix("s3:")
+      let bar = ProgressBar("move", options: options)
+      defer { bar.finish() }
+      return try options.connect().call(
+        Methods.MoveBackend.self,
+        MoveBackendRequest(
+          backend: backend, environment: isBucket ? SignIn.environment : [:], force: force)
+      ) { name, line throws(ControlError) in bar.notified(name, line) }
+    }
+
+    /// Another daemon may take over from the one that answered.
+    private func waitForDaemon(_ backend: String) throws {
+      let deadline = ContinuousClock.now + .seconds(30)
+      while ContinuousClock.now < deadline {
+        if let report = try? options.connect().call(Methods.AccountStatus.self, Nothing()),
+          report.backend == backend
+        {
+          return
+        }
+        usleep(100_000)
+      }
+      UbiquityCommand.complain(
+        "The daemon does not use the new backend yet; `ubiquityfs account status` says why.")
+    }
+  }
+
   struct Pair: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "pair", abstract: "Let a new device in by a code.",

@@ -11,6 +11,9 @@ extension DaemonService {
     table.add(Methods.RotateKeys.self) { request, connection throws(ControlError) in
       try self.rotate(request, connection)
     }
+    table.add(Methods.MoveBackend.self) { request, connection throws(ControlError) in
+      try self.moveBackend(request, connection)
+    }
     table.add(Methods.BeginPairing.self) { _, connection throws(ControlError) in
       try self.beginPairing(connection)
     }

@@ -19,6 +19,8 @@ final class AccountState: Sendable {
   private let secret: String
   /// Held while the memory is saved. A leaf but for that.
   private let state: Lock<Membership>
+  /// Called when the member log says that the account leaves its store. A leaf.
+  private let whenMoving = Lock<(@Sendable () -> Void)?>(nil)
   /// The entry of the last epoch of which this process has seen the end (`settleMembers`). A leaf.
   private let settledEntry = Lock<UInt64>(0)
 
@@ -72,6 +74,12 @@ final class AccountState: Sendable {
     }
   }
 
+  /// Throws `.moved` once this device knows that the account leaves the store. Nothing may be written
+  /// there any more that the copy could miss.
+  func requireHere() throws(RemoteError) {
+    if let move = state.withLock({ $0.move }) { throw .moved(to: move.store) }
+  }
+
   /// Adds an entry of the member log, durably; one that is known already is passed over.
   func fold(_ stored: [UInt8], number: UInt64) throws(RemoteError) {
     try state.withLock { membership throws(RemoteError) in
@@ -79,7 +87,10 @@ final class AccountState: Sendable {
       try membership.fold(stored)
       memory.save(.members, ByteList.encode([account] + membership.stored))
     }
+    if membership.move != nil { whenMoving.withLock(\.self)?() }
   }
+
+  func onMove(_ body: (@Sendable () -> Void)?) { whenMoving.withLock { $0 = body } }
 
   // MARK: - Keys
 

@@ -93,14 +93,17 @@ struct MemberLog: Sendable {
   /// To be called before anything is written: makes this device a member, if it is none.
   func join(as name: String? = nil) async throws(RemoteError) {
     try state.requireNotRemoved()
+    try state.requireHere()
     guard let identity = state.identity, !state.isMember else { return }
     try await prepare()
+    try state.requireHere()
     guard !state.isMember else { return }
     var member = identity.member
     if let name { member.name = name }
     let first = try await firstFormat()
     try await append { membership throws(RemoteError) in
       try state.requireNotRemoved()
+      try state.requireHere()
       guard !membership.isMember(identity.device) else { return nil }
       guard membership.epochs[membership.epoch] != nil else { throw .secretChanged }
       return MemberEntry(
@@ -151,7 +154,7 @@ struct MemberLog: Sendable {
     throw .store(.unavailable("other devices change the account all the time; try again"))
   }
 
-  private func putOnce(_ name: String, _ bytes: [UInt8]) async throws(RemoteError) -> Bool {
+  func putOnce(_ name: String, _ bytes: [UInt8]) async throws(RemoteError) -> Bool {
     let store = store
     do throws(RemoteError) {
       let isPut = try await storing { () async throws(StoreError) in

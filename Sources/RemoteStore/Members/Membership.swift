@@ -10,6 +10,7 @@ internal import RecordFormat
 ///   still read it, and nothing after it.
 /// - A device that was removed never comes back under its identity. So it is no member at any later
 ///   entry, whatever entry an object of it names.
+/// - After an entry that begins a move no other comes but another such one, or one that ends it.
 struct Membership: Sendable {
   private struct Standing {
     let member: Member
@@ -29,6 +30,12 @@ struct Membership: Sendable {
   private(set) var lastRotation: UInt64 = 0
   /// The `format` that the newest entry with one has; empty: none has.
   private(set) var format: [UInt8] = []
+  /// A move to another store that has not ended here: the store that was read is the one that the
+  /// account leaves.
+  private(set) var move: StoreMove?
+  /// The last entry that began a move, and the last that ended one; 0: there is none.
+  private(set) var lastMove: UInt64 = 0
+  private(set) var lastArrival: UInt64 = 0
   /// The secret of the newest epoch, if an entry began it.
   private(set) var secret: String?
   private var standings: [DeviceID: Standing] = [:]
@@ -41,6 +48,9 @@ struct Membership: Sendable {
     self.identity = identity
     epochs = masters.mapValues { EpochKeys(master: $0, account: account) }
   }
+
+  /// The last entry that every log is to name.
+  var lastNotice: UInt64 { max(lastRotation, lastMove) }
 
   /// Of the newest entry.
   var epoch: UInt32 { beginnings.last?.epoch ?? 1 }
@@ -107,6 +117,9 @@ struct Membership: Sendable {
     let object = ObjectName.member(next)
     guard !overflow else { throw .tooLarge("the member log") }
     let entry = try open(stored, object, next)
+    if move != nil, entry.movesTo == nil, !entry.hasArrived {
+      throw .damaged(object: object, reason: "the account had left this store before it")
+    }
     if let added = entry.added {
       guard standings[added.device] == nil else {
         throw .damaged(object: object, reason: "it adds a device for the second time")
@@ -120,6 +133,16 @@ struct Membership: Sendable {
         standings[device]?.removed = next
         standings[device]?.remover = entry.signer
       }
+    }
+    if let store = entry.movesTo {
+      move = StoreMove(store: store, entry: next)
+      lastMove = next
+    } else if entry.hasArrived {
+      guard move != nil else {
+        throw .damaged(object: object, reason: "it ends a move that did not begin")
+      }
+      move = nil
+      lastArrival = next
     }
     if !entry.format.isEmpty { format = entry.format }
     number = next

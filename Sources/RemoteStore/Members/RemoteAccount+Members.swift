@@ -60,6 +60,7 @@ extension RemoteAccount {
     FaultPoint.reach("members.countersigned")
     let isOurs = try await memberLog.append { membership throws(RemoteError) in
       try keys.requireNotRemoved()
+      try keys.requireHere()
       guard let identity = keys.identity else { throw .notMember }
       let left = devices.filter { membership.isMember($0) }
       guard devices.isEmpty || !left.isEmpty else { return nil }
@@ -78,12 +79,13 @@ extension RemoteAccount {
     return isOurs
   }
 
-  /// Ends what the device that began the last epoch may have left undone: `format`, and a segment
-  /// after which the removed devices' are void, in each container. May be done at any time, by any
-  /// member; once in a process it asks the backend for each container.
+  /// Ends what the device that began the last epoch or move may have left undone: `format`, and in each
+  /// container a segment after which the removed devices' are void, and after which nobody puts one who has
+  /// not read of the move. May be done at any time, by any member; once in a process it asks the
+  /// backend for each container.
   package func settleMembers() async throws(RemoteError) {
     try await memberLog.keepFormat()
-    let last = keys.membership.lastRotation
+    let last = keys.membership.lastNotice
     guard last > 0, let identity = keys.identity, !keys.isSettled(last) else { return }
     for (id, incarnation) in try await incarnations() {
       try await container(id, incarnation: incarnation)
@@ -206,13 +208,15 @@ extension RemoteContainer {
       } else {
         let opened = try await openSegment(stored, name: name, sequence: last)
         if case .genuine(_, let members) = opened.signature, keys.isValid(opened.signature),
-          members >= keys.membership.lastRotation
+          members >= keys.membership.lastNotice
         {
           return
         }
       }
       let position = LogPosition(sequence: last, hash: Self.hash(stored))
-      if try await commit(LogChanges(), after: position, from: origin) != nil { return }
+      if try await commit(LogChanges(), after: position, from: origin, isNotice: true) != nil {
+        return
+      }
     }
     throw .store(.unavailable("other devices change the container all the time; try again"))
   }
