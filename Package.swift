@@ -239,8 +239,8 @@ let package = Package(
     .testTarget(
       name: "DaemonTests",
       dependencies: [
-        "Daemon", "Catalog", "ContentStore", "Coordination", "SyncEngine", "DaemonClient",
-        "ControlProtocol", "Model", "Platform", logging,
+        "Daemon", "Catalog", "ContentStore", "Coordination", "SyncEngine", "RemoteStore",
+        "DaemonClient", "ControlProtocol", "Model", "Platform", logging,
         system,
       ],
       swiftSettings: plainSettings),

@@ -6,6 +6,7 @@ package import Model
 package import Platform
 package import RemoteStore
 package import SyncEngine
+internal import SystemPackage
 
 /// The account that is signed in, and its containers that are open here.
 ///

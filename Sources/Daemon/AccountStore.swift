@@ -9,8 +9,8 @@ internal import SystemPackage
 /// The account that is signed in, as the state directory keeps it.
 package struct StoredAccount: Codable, Equatable, Sendable {
   package var backend: String
-  /// A passphrase, or what `account secret` prints.
-  package var secret: String
+  /// Only in the file of an earlier release; else it is in a file of its own.
+  fileprivate var secret: String?
   /// The account's `format` object in hexadecimal: with it the account opens without its backend.
   package var format: String
   /// Of a bucket: the access keys, and what else the environment said of it at the sign-in.
@@ -20,11 +20,10 @@ package struct StoredAccount: Codable, Equatable, Sendable {
   package var sentElsewhere: Bool?
 
   package init(
-    backend: String, secret: String, format: String, environment: [String: String]? = nil,
+    backend: String, format: String, environment: [String: String]? = nil,
     sentElsewhere: Bool? = nil
   ) {
     self.backend = backend
-    self.secret = secret
     self.format = format
     self.environment = environment
     self.sentElsewhere = sentElsewhere
@@ -127,17 +126,55 @@ package struct AccountStore: Sendable {
 
   /// Nil when nobody is signed in. Throws for a file that others can read or that is damaged.
   package func account() throws(ControlError) -> StoredAccount? {
-    try read(StoredAccount.self, state.account)
+    guard var account = try read(StoredAccount.self, state.account) else { return nil }
+    if let text = account.secret {
+      account.secret = nil
+      let secret: AccountSecret
+      do throws(RemoteError) { secret = try AccountSecret(text) } catch {
+        throw ControlError(.failed, "\(state.account) has no account's secret: \(error)")
+      }
+      try save(account, secret: secret)
+    }
+    return account
+  }
+
+  /// A passphrase, or what `account secret` prints. Fails as `account` does, and where it is missing.
+  package func secret() throws(ControlError) -> AccountSecret {
+    do {
+      return try AccountSecret(SecretBytes(firstLineOf: try opened(state.secret)))
+    } catch let error as ControlError {
+      throw error
+    } catch Errno.noSuchFileOrDirectory {
+      throw ControlError(
+        .failed, "\(state.secret) is missing; sign out and in again (no data is lost by that)")
+    } catch let error as Errno {
+      throw ControlError(.failed, "\(state.secret) cannot be read: \(error)")
+    } catch {
+      throw ControlError(.failed, "\(state.secret): \(error)")
+    }
   }
 
   package func save(_ account: StoredAccount) throws(ControlError) {
     try write(account, state.account)
   }
 
+  /// The secret is durable before there is an account that needs it.
+  package func save(_ account: StoredAccount, secret: AccountSecret) throws(ControlError) {
+    do throws(Errno) {
+      try secret.bytes.withLine { line throws(Errno) in try Files.replace(state.secret, with: line)
+      }
+    } catch {
+      throw ControlError(.failed, "\(state.secret) cannot be written: \(error)")
+    }
+    try save(account)
+  }
+
   package func forgetAccount() throws(ControlError) {
     do throws(Errno) {
-      do { try Files.remove(state.account) } catch .noSuchFileOrDirectory {}
-      try Files.synchronizeDirectory(state.path)
+      for path in [state.secret, state.account] {
+        do { try Files.remove(path) } catch .noSuchFileOrDirectory {}
+        try Files.synchronizeDirectory(state.path)
+      }
     } catch {
       throw ControlError(.failed, "\(state.account) cannot be removed: \(error)")
     }
@@ -155,14 +192,8 @@ package struct AccountStore: Sendable {
   private func read<Value: Decodable>(_: Value.Type, _ path: String) throws(ControlError) -> Value?
   {
     do {
-      let file = try OpenFile.open(path, flags: O_RDONLY | O_NOFOLLOW)
-      let status = try file.status()
-      guard status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
-        throw ControlError(
-          .notPermitted,
-          "\(path) can be read or changed by others; make sure of what it says, then chmod 600 it")
-      }
-      let bytes = try file.read(count: min(Int(status.st_size), 1 << 20), at: 0)
+      let file = try opened(path)
+      let bytes = try file.read(count: min(Int(try file.length()), 1 << 20), at: 0)
       return try BoundedJSON.decode(Value.self, from: bytes)
     } catch Errno.noSuchFileOrDirectory {
       return nil
@@ -174,6 +205,18 @@ package struct AccountStore: Sendable {
       throw ControlError(
         .failed, "\(path) is damaged; move it away and sign in again (no data is lost by that)")
     }
+  }
+
+  /// One that nobody else can read or change.
+  private func opened(_ path: String) throws -> OpenFile {
+    let file = try OpenFile.open(path, flags: O_RDONLY | O_NOFOLLOW)
+    let status = try file.status()
+    guard status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
+      throw ControlError(
+        .notPermitted,
+        "\(path) can be read or changed by others; make sure of what it says, then chmod 600 it")
+    }
+    return file
   }
 
   private func write(_ value: some Encodable, _ path: String) throws(ControlError) {

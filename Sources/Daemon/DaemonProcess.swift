@@ -19,6 +19,7 @@ package enum DaemonProcess {
     umask(0o077)
     signal(SIGPIPE, SIG_IGN)
     keepMemorySmall()
+    CoreDump.omitMemory()
     // Before there are threads: all of them leave these to the one that waits for them.
     var signals = sigset_t()
     sigemptyset(&signals)

@@ -90,12 +90,13 @@ package final class DaemonService: Sendable {
         address, environment: stored.environment ?? [:], offline: offline, limits: network.limits,
         changed: tellReachability)
       let account: RemoteAccount
+      let secret = try store.secret()
       do throws(RemoteError) {
         guard let format = Hex.decode(Array(stored.format.utf8)) else {
           throw .badSecret("\(state.account) is damaged")
         }
         account = try RemoteAccount(
-          store: stack.store, secret: try AccountSecret(stored.secret), format: format,
+          store: stack.store, secret: secret, format: format,
           device: device.identity, memory: StateMemory(state: state, logger: logger))
       } catch {
         throw ControlError(.failed, "the account in \(state.account) cannot be opened: \(error)")
@@ -348,10 +349,11 @@ package final class DaemonService: Sendable {
   }
 
   func secret() throws(ControlError) -> SecretAnswer {
-    guard let stored = try store.account() else {
+    guard try store.account() != nil else {
       throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
     }
-    return SecretAnswer(secret: account?.account.secret ?? stored.secret)
+    guard let session = account else { return SecretAnswer(secret: try store.secret().text) }
+    return SecretAnswer(secret: session.account.secret.text)
   }
 
   // MARK: Airplane mode

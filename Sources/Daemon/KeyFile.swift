@@ -22,9 +22,7 @@ struct KeyFile {
           "\(path) can be read or changed by others, or is another user's: pass the secret with "
             + "--secret-file")
       }
-      let bytes = try file.read(count: min(Int(status.st_size), 4096), at: 0)
-      return try AccountSecret(
-        String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+      return try AccountSecret(SecretBytes(firstLineOf: file))
     } catch Errno.noSuchFileOrDirectory {
       return nil
     } catch let error as ControlError {
@@ -37,7 +35,7 @@ struct KeyFile {
   /// The account has another secret.
   func replace(_ secret: AccountSecret) throws(ControlError) {
     do throws(Errno) {
-      try Files.replace(path, with: Array("\(secret.text)\n".utf8))
+      try secret.bytes.withLine { line throws(Errno) in try Files.replace(path, with: line) }
     } catch {
       throw ControlError(
         .failed, "the account's new secret cannot be kept in \(path): \(error)")
@@ -48,7 +46,7 @@ struct KeyFile {
   /// would be of no use. Of two that sign in at once, one's secret is kept, and both use it.
   func keep(_ secret: AccountSecret) throws(ControlError) -> AccountSecret {
     do throws(Errno) {
-      try Files.create(path, with: Array("\(secret.text)\n".utf8))
+      try secret.bytes.withLine { line throws(Errno) in try Files.create(path, with: line) }
       return secret
     } catch .fileExists {
       return try self.secret() ?? secret
@@ -56,5 +54,25 @@ struct KeyFile {
       throw ControlError(
         .failed, "the new account's secret cannot be kept in \(path): \(error)")
     }
+  }
+}
+
+extension SecretBytes {
+  /// Of a file with at most 4096 bytes in it; no other copy is made. The newline is not part of it.
+  convenience init(firstLineOf file: OpenFile) throws(Errno) {
+    try self.init(capacity: 4097) { buffer throws(Errno) in
+      let count = try retrying { pread(file.descriptor, buffer.baseAddress, buffer.count, 0) }
+      return buffer[..<count].firstIndex(of: 0x0A) ?? count
+    }
+  }
+
+  /// With a newline at its end, in an array that is overwritten afterwards.
+  func withLine<Value>(_ body: ([UInt8]) throws(Errno) -> Value) throws(Errno) -> Value {
+    var line = [UInt8]()
+    line.reserveCapacity(count + 1)
+    withBytes { line.append(contentsOf: $0) }
+    line.append(0x0A)
+    defer { SecretBytes.wipe(&line) }
+    return try body(line)
   }
 }

@@ -84,9 +84,9 @@ struct SignIn {
     try connection.wait { try await account.join(as: name) }
     try register(device, account, connection)
     let stored = StoredAccount(
-      backend: address.description, secret: secret.text, format: Hex.encode(account.format),
+      backend: address.description, format: Hex.encode(account.format),
       environment: given.isEmpty ? nil : given, sentElsewhere: true)
-    try store.save(stored)
+    try store.save(stored, secret: secret)
     return Done(stored: stored, device: device, account: account, stack: stack, isNew: isNew)
   }
 

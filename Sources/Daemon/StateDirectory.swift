@@ -16,7 +16,8 @@ internal import SystemPackage
 ///                            account is signed out
 ///     account.members        the account's member log, as this device has read it
 ///     account.records        the newest small objects of the account that this device saw
-///     account.json           backend, secret and keys of the account that is signed in, 0600
+///     account.json           backend, `format` and access keys of the account that is signed in, 0600
+///     secret                 the account's secret, 0600
 ///     identity               tells the account that is signed in from others; no secret
 ///     quota.json             what is known of the account's quota, and of what its containers take
 ///     offline                is there while the device is to stay off the backend
@@ -60,6 +61,8 @@ package struct StateDirectory: Sendable {
   }
 
   package var account: String { path + "/account.json" }
+  /// Apart from `account.json`, so that it is read into memory of its own and nowhere else.
+  package var secret: String { path + "/secret" }
   package var servedMounts: String { path + "/" + ServedMounts.fileName }
   package var mountList: String { path + "/mounts.list" }
   package var quota: String { path + "/quota.json" }

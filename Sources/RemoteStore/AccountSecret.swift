@@ -1,58 +1,119 @@
 internal import Crypto
+package import Platform
 
 /// What a person proves with that an account is theirs: a generated secret, `ubq1-` and eight groups
 /// of five letters and digits, or a passphrase of their own.
+///
+/// Held in memory of its own, once for all copies of the value (`SecretBytes`).
 package struct AccountSecret: Equatable, Sendable {
-  /// The secret as it is shown, and as it goes into key derivation.
-  package let text: String
+  /// UTF-8, as it goes into key derivation.
+  package let bytes: SecretBytes
+
+  /// As it is shown. A copy, which nothing overwrites: for what is about to leave the process.
+  package var text: String { bytes.withBytes { String(decoding: $0, as: UTF8.self) } }
 
   /// What has the mark of a generated secret was checked to be one.
-  package var isGenerated: Bool { text.hasPrefix(Self.mark) }
+  package var isGenerated: Bool { bytes.withBytes { Self.hasMark($0) } }
 
-  private static let mark = "ubq1-"
+  private static let mark = Array("ubq1-".utf8)
   private static let entropy = 20
   private static let check = 5
+  private static let longest = 4096
+
+  package init(_ text: String) throws(RemoteError) {
+    try self.init(SecretBytes(copying: Array(text.utf8)))
+  }
 
   /// Reads a secret. White space around it is not part of it. What starts with `ubq1-` must be a
   /// generated secret without a typing error; its case and dashes do not matter.
-  package init(_ text: String) throws(RemoteError) {
-    var characters = Substring(text)
-    while characters.first?.isWhitespace == true { characters.removeFirst() }
-    while characters.last?.isWhitespace == true { characters.removeLast() }
-    guard !characters.isEmpty else { throw .badSecret("it is empty") }
-    guard characters.utf8.count <= 4096 else { throw .badSecret("it is longer than 4096 bytes") }
-    guard characters.lowercased().hasPrefix(Self.mark) else {
-      self.text = String(characters)
+  package init(_ given: SecretBytes) throws(RemoteError) {
+    let range = given.withBytes { Self.trimmed($0) }
+    guard !range.isEmpty else { throw .badSecret("it is empty") }
+    guard range.count <= Self.longest else { throw .badSecret("it is longer than 4096 bytes") }
+    let isMarked = given.withBytes { Self.hasMark($0[range]) }
+    guard isMarked else {
+      bytes = given.withBytes { SecretBytes(copying: $0[range]) }
       return
     }
-    let digits = characters.lowercased().dropFirst(Self.mark.count).filter { $0 != "-" }
-    guard let bytes = Base32.decode(digits), bytes.count == Self.entropy + Self.check else {
-      throw .badSecret("it starts with ubq1- but has not the form of a generated secret")
+    var random = try given.withBytes { bytes throws(RemoteError) in
+      try Self.random(in: bytes[range].dropFirst(Self.mark.count))
     }
-    let random = Array(bytes.prefix(Self.entropy))
-    guard Array(bytes.suffix(Self.check)) == Self.checkBytes(random) else {
-      throw .badSecret("it has a typing error")
-    }
-    self.text = Self.form(random)
+    defer { SecretBytes.wipe(&random) }
+    bytes = Self.form(random)
   }
-
-  private init(random: [UInt8]) { text = Self.form(random) }
 
   /// A new secret of 160 random bits.
   package static func generate() -> AccountSecret {
-    AccountSecret(random: Random.bytes(entropy))
+    var random = Random.bytes(entropy)
+    defer { SecretBytes.wipe(&random) }
+    return AccountSecret(form: form(random))
+  }
+
+  private init(form: SecretBytes) { bytes = form }
+
+  /// Without the white space around it. Text that is not ASCII alone takes a way that leaves copies.
+  private static func trimmed(_ bytes: UnsafeRawBufferPointer) -> Range<Int> {
+    if bytes.contains(where: { $0 >= 0x80 }) {
+      let text = Substring(String(decoding: bytes, as: UTF8.self))
+      let front = text.prefix { $0.isWhitespace }.utf8.count
+      let back = text.reversed().prefix { $0.isWhitespace }.reduce(0) { $0 + $1.utf8.count }
+      return front..<max(front, min(bytes.count, text.utf8.count) - back)
+    }
+    func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
+    let start = bytes.firstIndex { !isSpace($0) } ?? bytes.count
+    let end = bytes.lastIndex { !isSpace($0) }.map { $0 + 1 } ?? start
+    return start..<end
+  }
+
+  private static func lower(_ byte: UInt8) -> UInt8 {
+    (0x41...0x5A).contains(byte) ? byte | 0x20 : byte
+  }
+
+  private static func hasMark(_ bytes: some Collection<UInt8>) -> Bool {
+    bytes.prefix(mark.count).elementsEqual(mark) { lower($0) == $1 }
+  }
+
+  private static func random(in text: some Collection<UInt8>) throws(RemoteError) -> [UInt8] {
+    var digits = text.filter { $0 != 0x2D }.map(lower)
+    defer { SecretBytes.wipe(&digits) }
+    guard var decoded = Base32.decode(digits), decoded.count == entropy + check else {
+      throw .badSecret("it starts with ubq1- but has not the form of a generated secret")
+    }
+    defer { SecretBytes.wipe(&decoded) }
+    let random = Array(decoded.prefix(entropy))
+    guard Array(decoded.suffix(check)) == checkBytes(random) else {
+      throw .badSecret("it has a typing error")
+    }
+    return random
   }
 
   private static func checkBytes(_ random: [UInt8]) -> [UInt8] {
-    Array(SHA256.hash(data: Array(mark.utf8) + random).prefix(check))
+    var hash = SHA256()
+    hash.update(data: mark)
+    hash.update(data: random)
+    return Array(hash.finalize().prefix(check))
   }
 
-  private static func form(_ random: [UInt8]) -> String {
-    let digits = Array(Base32.encode(random + checkBytes(random)).utf8)
-    let groups = stride(from: 0, to: digits.count, by: 5).map { start in
-      String(decoding: digits[start..<min(start + 5, digits.count)], as: UTF8.self)
+  private static func form(_ random: [UInt8]) -> SecretBytes {
+    var whole = random + checkBytes(random)
+    var digits = Base32.encode(whole)
+    defer {
+      SecretBytes.wipe(&whole)
+      SecretBytes.wipe(&digits)
     }
-    return mark + groups.joined(separator: "-")
+    return SecretBytes(capacity: mark.count + digits.count * 2) { buffer in
+      var count = 0
+      func add(_ byte: UInt8) {
+        buffer[count] = byte
+        count += 1
+      }
+      for byte in mark { add(byte) }
+      for (index, byte) in digits.enumerated() {
+        if index > 0, index.isMultiple(of: 5) { add(0x2D) }
+        add(byte)
+      }
+      return count
+    }
   }
 }
 
@@ -60,8 +121,9 @@ package struct AccountSecret: Equatable, Sendable {
 enum Base32 {
   private static let digits = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
 
-  static func encode(_ bytes: [UInt8]) -> String {
+  static func encode(_ bytes: [UInt8]) -> [UInt8] {
     var result: [UInt8] = []
+    result.reserveCapacity(bytes.count * 8 / 5 + 1)
     var bits: UInt32 = 0
     var count = 0
     for byte in bytes {
@@ -73,14 +135,16 @@ enum Base32 {
       }
     }
     if count > 0 { result.append(digits[Int(bits << UInt32(5 - count) & 31)]) }
-    return String(decoding: result, as: UTF8.self)
+    return result
   }
 
-  static func decode(_ text: String) -> [UInt8]? {
+  static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
     var result: [UInt8] = []
+    // Grown buffers would leave copies of a secret.
+    result.reserveCapacity(text.count)
     var bits: UInt32 = 0
     var count = 0
-    for digit in text.utf8 {
+    for digit in text {
       guard let value = digits.firstIndex(of: digit) else { return nil }
       bits = bits << 5 | UInt32(value)
       count += 5

@@ -79,10 +79,12 @@ enum MasterKey {
     throws(RemoteError) -> SymmetricKey
   {
     do {
-      return try KDF.Scrypt.deriveKey(
-        from: Array(secret.text.utf8), salt: format.salt, outputByteCount: 32,
-        rounds: 1 << Int(format.costExponent), blockSize: Int(format.blockSize),
-        parallelism: Int(format.parallelism), maxMemory: 1 << 31)
+      return try secret.bytes.withArray { passphrase throws(any Error) in
+        try KDF.Scrypt.deriveKey(
+          from: passphrase, salt: format.salt, outputByteCount: 32,
+          rounds: 1 << Int(format.costExponent), blockSize: Int(format.blockSize),
+          parallelism: Int(format.parallelism), maxMemory: 1 << 31)
+      }
     } catch {
       throw .damaged(object: ObjectName.format, reason: "its key derivation cannot be done")
     }

@@ -16,7 +16,7 @@ extension RemoteAccount {
 
   /// Of two devices that set it at the same time, the one whose call is done last.
   package func setQuota(_ quota: AccountQuota) async throws(RemoteError) {
-    try await records.replace(quota.encoded(), .quota)
+    try await records.replace(quota.checked(), .quota)
   }
 
   /// Hints that the quota may have been set; none where they would have to be looked for, which costs more

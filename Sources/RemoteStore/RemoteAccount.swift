@@ -195,7 +195,7 @@ package final class RemoteAccount: Sendable {
     let place = AccountRecords.Place.name(keys.objectName(of: id))
     try await finishDeletion(of: id, place)
     let new = ContainerInfo(id: id, created: time, creator: device, incarnation: .random())
-    try await records.put(new.encoded(), place)
+    try await records.put(new.checked(), place)
     guard let info = try await records.containerInfo(place) else {
       throw .damaged(object: place.object, reason: "it was there and is gone")
     }
@@ -234,7 +234,7 @@ package final class RemoteAccount: Sendable {
 
   /// Tells the account's other devices about one. May be done again at any time.
   package func register(_ device: DeviceRecord) async throws(RemoteError) {
-    try await records.replace(device.encoded(), .device(device.id), isOwn: true)
+    try await records.replace(device.checked(), .device(device.id), isOwn: true)
   }
 
   /// The members, each with what it tells of itself. While the account has none, as in the first

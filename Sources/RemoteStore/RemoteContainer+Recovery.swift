@@ -26,7 +26,7 @@ extension RemoteContainer {
     }
     let info = ContainerInfo(
       id: id, created: origin.time, creator: origin.device, incarnation: incarnation)
-    try await records.put(info.encoded(), place)
+    try await records.put(info.checked(), place)
     guard let named = try await records.containerInfo(place) else {
       throw .store(.unavailable("the backend does not show \(object), which was just put there"))
     }

@@ -59,7 +59,7 @@ extension RemoteContainer {
   package func put(_ cursor: DeviceCursor) async throws(RemoteError) {
     try await memberLog.join()
     let bytes = try keys.sealSigned(
-      cursor.encoded(), .cursor, associated(cursor.device)
+      cursor.checked(), .cursor, associated(cursor.device)
     ).bytes
     let store = store
     let name = ObjectName.cursor(incarnation, cursor.device)

@@ -126,7 +126,9 @@ package struct SnapshotPartBody: Sendable {
 
   /// A part has lists alone, and the elements of a list need not be together in an encoded message
   /// (Protocol Buffers, "Encoding").
-  package mutating func append(_ page: SnapshotPart) { bytes += page.encoded() }
+  package mutating func append(_ page: SnapshotPart) throws(RemoteError) {
+    bytes += try page.checked()
+  }
 }
 
 /// Puts the parts of one snapshot, then its index. Not to be used by two tasks at once.
@@ -177,7 +179,7 @@ package final class SnapshotWriter: Sendable {
     let header = recovery == nil ? ObjectHeader.snapshotIndex : .recoveredIndex
     try await container.memberLog.join()
     let stored = try container.keys.sealSigned(
-      index.encoded(), header, container.associated("snapshot index", position.sequence)
+      index.checked(), header, container.associated("snapshot index", position.sequence)
     ).bytes
     guard stored.count <= RemoteLimits.snapshotIndex else {
       throw .tooLarge("the index of a snapshot")

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import ControlProtocol
 internal import DaemonClient
+internal import Glibc
 
 extension AccountCommand {
   struct Devices: ParsableCommand {

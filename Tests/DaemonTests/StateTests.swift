@@ -3,6 +3,7 @@ import Daemon
 import Glibc
 import Model
 import Platform
+import RemoteStore
 import SystemPackage
 import Testing
 
@@ -110,7 +111,7 @@ import Testing
   private func kept(_ stored: [String: String]?, _ given: [String: String]...) -> [String: String]?
   {
     var account = StoredAccount(
-      backend: "s3://bucket", secret: "s", format: "00", environment: stored)
+      backend: "s3://bucket", format: "00", environment: stored)
     for environment in given {
       let before = account.environment
       let isChanged = account.take(environment)
@@ -159,10 +160,15 @@ import Testing
     let scratch = try Scratch()
     let store = AccountStore(try StateDirectory.prepare(scratch.path + "/state"))
     #expect(try store.account() == nil)
-    let account = StoredAccount(backend: "file:///x", secret: "s", format: "00")
-    try store.save(account)
+    let account = StoredAccount(backend: "file:///x", format: "00")
+    let secret = try AccountSecret("correct horse")
+    try store.save(account, secret: secret)
     #expect(try store.account() == account)
+    #expect(try store.secret() == secret)
     #expect(try scratch.mode("state/account.json") == 0o600)
+    #expect(try scratch.mode("state/secret") == 0o600)
+    chmod(scratch.path + "/state/secret", 0o640)
+    #expect(throws: ControlError.self) { try store.secret() }
 
     chmod(scratch.path + "/state/account.json", 0o644)
     #expect(throws: ControlError.self) { try store.account() }
@@ -170,6 +176,23 @@ import Testing
     try store.forgetAccount()
     try store.forgetAccount()
     #expect(try store.account() == nil)
+    #expect(!Files.exists(scratch.path + "/state/secret"))
+  }
+
+  @Test("the secret moves from the account file of an earlier release to a file of its own")
+  func secretOfEarlierRelease() throws {
+    let scratch = try Scratch()
+    let state = try StateDirectory.prepare(scratch.path + "/state")
+    let text = #"{"backend":"file:///x","format":"00","secret":"correct horse"}"#
+    try Files.replace(state.account, with: Array(text.utf8))
+    let store = AccountStore(state)
+    let expected = StoredAccount(backend: "file:///x", format: "00")
+    #expect(try store.account() == expected)
+    #expect(try store.secret().text == "correct horse")
+    let file = try OpenFile.open(state.account, flags: O_RDONLY)
+    let bytes = try file.read(count: 4096, at: 0)
+    #expect(!String(decoding: bytes, as: UTF8.self).contains("horse"))
+    #expect(try store.account() == expected)
   }
 
   @Test func aDamagedAccountIsSaidSo() throws {
@@ -187,8 +210,8 @@ import Testing
   }
 
   @Test func accountsAtOneAddressAreToldApart() {
-    let one = StoredAccount(backend: "file:///x", secret: "s", format: "00")
-    let other = StoredAccount(backend: "file:///x", secret: "s", format: "01")
+    let one = StoredAccount(backend: "file:///x", format: "00")
+    let other = StoredAccount(backend: "file:///x", format: "01")
     #expect(one.formerIdentifier != other.formerIdentifier)
     #expect(one.formerIdentifier.utf8.count == 16)
   }

@@ -26,6 +26,58 @@ extension EndToEnd {
       }
     }
 
+    @Test("the secret is once in the daemon's memory, in locked pages, and in no core dump")
+    func secretInMemory() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.script(
+          #"""
+          # A daemon that has told it has further copies in memory that it let go of.
+          on a account secret > secret
+          on a unmount "$A_MOUNT"; old=$(cat "$ROOT/a/daemon.lock"); kill $old
+          until_true 20 not kill -0 $old
+          on a mount "$CONTAINER" "$A_MOUNT"; synced a
+          cat > look.py <<'END'
+          import glob, re, sys
+
+          def copies(process, secret):
+              found, flags = 0, set()
+              with open(f"/proc/{process}/smaps") as maps, open(f"/proc/{process}/mem", "rb") as memory:
+                  hits = 0
+                  for line in maps:
+                      region = re.match(r"([0-9a-f]+)-([0-9a-f]+) (..)", line)
+                      if region:
+                          start, end = (int(region[number], 16) for number in (1, 2))
+                          hits = 0
+                          if region[3][0] == "r":
+                              try:
+                                  memory.seek(start)
+                                  hits = memory.read(end - start).count(secret)
+                              except (OSError, ValueError, OverflowError):
+                                  pass
+                          found += hits
+                      elif line.startswith("VmFlags:") and hits:
+                          flags |= {"lo", "dd", "dc"} - set(line.split()[1:])
+              return found, flags
+
+          process, secret = int(sys.argv[1]), open(sys.argv[2], "rb").read().strip()
+          found, lacking = copies(process, secret)
+          assert found == 1, f"{found} copies"
+          assert not lacking, f"the pages lack {lacking}"
+          assert int(open(f"/proc/{process}/coredump_filter").read(), 16) == 0
+          for status in glob.glob("/proc/[0-9]*/status"):
+              try:
+                  text = open(status).read()
+              except OSError:
+                  continue
+              if re.search(rf"^PPid:\s+{process}$", text, re.M):
+                  assert copies(int(status.split("/")[2]), secret)[0] == 0, "a child has it"
+          END
+          python3 look.py "$(cat "$ROOT/a/daemon.lock")" secret
+          """#)
+      }
+    }
+
     @Test("an account that was signed out comes back with its files, another one does not get them")
     func parkedContainers() async throws {
       try await withAccount { account in

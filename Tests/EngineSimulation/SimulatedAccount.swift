@@ -50,7 +50,7 @@ extension SimulatedAccount {
       try await opened.refreshMembers()
       try await opened.settleMembers()
     }
-    secret = try AccountSecret(opened.secret)
+    secret = opened.secret
     return (secret, cloud.objects[prefix + "format"]?.bytes(nil) ?? opened.format)
   }
 }

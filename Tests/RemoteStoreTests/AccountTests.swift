@@ -286,4 +286,19 @@ extension MemoryStore {
   func set(_ key: String, _ bytes: [UInt8]) async {
     do { try await replace(key, bytes) } catch { Issue.record(error) }
   }
+
+  @Test("a record that others would refuse is not put")
+  func malformedRecords() async throws {
+    let fixture = try await Fixture()
+    let before = try await fixture.keys()
+    let long = DeviceRecord(
+      id: .random(), name: String(repeating: "x", count: 256), lastSeen: Timestamp(nanoseconds: 1))
+    do throws(RemoteError) {
+      try await fixture.account.register(long)
+      Issue.record("it was put")
+    } catch {
+      guard case .malformed = error else { throw error }
+    }
+    #expect(try await fixture.keys() == before)
+  }
 }

@@ -25,9 +25,9 @@ import Testing
     return try await writer.finish(written, items: 4)
   }
 
-  private func body(_ pages: [SnapshotPart]) -> SnapshotPartBody {
+  private func body(_ pages: [SnapshotPart]) throws(RemoteError) -> SnapshotPartBody {
     var result = SnapshotPartBody()
-    for page in pages { result.append(page) }
+    for page in pages { try result.append(page) }
     return result
   }
 

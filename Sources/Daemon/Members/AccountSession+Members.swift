@@ -69,10 +69,9 @@ extension AccountSession {
     guard address.description == stored.backend, let path = address.keyFile else { return }
     let file = KeyFile(path: path)
     do throws(ControlError) {
-      guard let known = try file.secret(), known.text != account.secret,
-        let new = try? AccountSecret(account.secret)
-      else { return }
-      try file.replace(new)
+      guard let known = try file.secret() else { return }
+      let present = account.secret
+      if known != present { try file.replace(present) }
     } catch {
       logger.warning("\(error.message)")
     }

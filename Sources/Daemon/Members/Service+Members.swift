@@ -88,7 +88,7 @@ extension DaemonService {
     } catch {
       throw ControlError(.usage, "\(error)")
     }
-    guard secret.text != session.account.secret else {
+    guard secret != session.account.secret else {
       throw ControlError(
         .usage, "the new secret is the present one, which removed devices know; choose another")
     }
@@ -100,6 +100,6 @@ extension DaemonService {
     session.keepSecretFile()
     for container in session.sessions { container.sync.trigger() }
     logger.notice("the account has new keys")
-    return RotationAnswer(secret: session.account.secret, wasDone: !isOurs, removed: [])
+    return RotationAnswer(secret: session.account.secret.text, wasDone: !isOurs, removed: [])
   }
 }

@@ -16,7 +16,7 @@ final class AccountState: Sendable {
   let seen: SeenRecords
   private let memory: any AccountMemory
   /// The secret that the account was opened with.
-  private let secret: String
+  private let secret: AccountSecret
   /// Held while the memory is saved. A leaf but for that.
   private let state: Lock<Membership>
   /// Called when the member log says that the account leaves its store. A leaf.
@@ -35,7 +35,7 @@ final class AccountState: Sendable {
     self.account = account
     self.identity = identity
     self.memory = memory
-    self.secret = secret.text
+    self.secret = secret
     names = NameKeys(master: first, account: account)
     seen = SeenRecords(account: account, memory: memory)
     var membership = Membership(account: account, masters: masters, identity: identity)
@@ -51,7 +51,7 @@ final class AccountState: Sendable {
   var membership: Membership { state.withLock { $0 } }
 
   /// What a further device signs in with.
-  var newestSecret: String {
+  var newestSecret: AccountSecret {
     state.withLock { $0.lastRotation > 0 ? $0.secret ?? secret : secret }
   }
 

@@ -1,5 +1,6 @@
 @preconcurrency internal import Crypto
 package import Model
+internal import Platform
 internal import RecordFormat
 
 /// The member log as it folds to: who belongs to the account, since when, and the keys of epochs.
@@ -36,8 +37,8 @@ struct Membership: Sendable {
   /// The last entry that began a move, and the last that ended one; 0: there is none.
   private(set) var lastMove: UInt64 = 0
   private(set) var lastArrival: UInt64 = 0
-  /// The secret of the newest epoch, if an entry began it.
-  private(set) var secret: String?
+  /// The secret of the newest epoch, sealed, if an entry began it.
+  private var sealedSecret: [UInt8]?
   private var standings: [DeviceID: Standing] = [:]
   /// The first entry of each epoch but the first, ascending.
   private var beginnings: [(entry: UInt64, epoch: UInt32)] = []
@@ -200,17 +201,24 @@ struct Membership: Sendable {
   private mutating func begin(_ rotation: KeyRotation, at entry: UInt64, _ object: String) {
     beginnings.append((entry, rotation.epoch))
     lastRotation = entry
-    secret = nil
+    sealedSecret = rotation.secret
     if epochs[rotation.epoch] == nil, let identity, let sealed = rotation.keys[identity.device],
       let key = identity.open(sealed, info: Self.keyInfo(account, rotation.epoch)),
       key.count == 32
     {
       epochs[rotation.epoch] = EpochKeys(master: SymmetricKey(data: key), account: account)
     }
-    guard let keys = epochs[rotation.epoch] else { return }
-    let data = Self.secretData(account, rotation.epoch)
-    secret = (try? keys.record.open(rotation.secret[...], data, limit: 8192))
-      .map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  /// The secret of the newest epoch, if an entry began it. Opened anew each time, so that it is in memory no
+  /// longer than it is needed.
+  var secret: AccountSecret? {
+    guard let sealedSecret, let keys = epochs[epoch],
+      var bytes = try? keys.record.open(
+        sealedSecret[...], Self.secretData(account, epoch), limit: 8192)
+    else { return nil }
+    defer { SecretBytes.wipe(&bytes) }
+    return try? AccountSecret(SecretBytes(copying: bytes))
   }
 
   // MARK: - Rotation
@@ -254,8 +262,9 @@ struct Membership: Sendable {
       previous: hash, signer: identity.device, time: time, removed: removed.sorted(),
       rotation: KeyRotation(
         epoch: next, keys: keys,
-        secret: new.record.seal(
-          Array(secret.text.utf8), Self.secretData(account, next))),
+        secret: secret.bytes.withArray {
+          new.record.seal($0, Self.secretData(account, next))
+        }),
       format: ObjectHeader.format.latestBytes + description.encoded())
   }
 }

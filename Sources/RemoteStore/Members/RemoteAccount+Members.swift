@@ -9,7 +9,7 @@ extension RemoteAccount {
   package var members: [Member] { keys.membership.members }
 
   /// What a further device signs in with now.
-  package var secret: String { keys.newestSecret }
+  package var secret: AccountSecret { keys.newestSecret }
 
   /// Nil, or the device that removed this one.
   package var remover: DeviceID? {

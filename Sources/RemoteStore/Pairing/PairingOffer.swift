@@ -131,7 +131,8 @@ package actor PairingOffer {
     let membership = account.keys.membership
     let format = membership.format.isEmpty ? account.format : membership.format
     let grant = [
-      Array(account.secret.utf8), format, membership.number.bigEndianBytes, membership.hash,
+      account.secret.bytes.withArray { $0 }, format, membership.number.bigEndianBytes,
+      membership.hash,
     ]
     let info = transcript.info(.grant, asking.request)
     guard let sealed = PairingSeal.seal(grant, to: asking.ephemeral, code: code, info: info) else {

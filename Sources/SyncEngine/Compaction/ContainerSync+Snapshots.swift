@@ -81,7 +81,7 @@ extension ContainerSync {
         // Parts of a recovery are put while the store is not sound.
         if filter == nil, let problem = storeProblem { throw .unsound(problem) }
         items += UInt64(page.items.count)
-        part.append(page)
+        do throws(RemoteError) { try part.append(page) } catch { throw .remote(error) }
         if part.count >= Self.partSize {
           parts.append(try await put(part, parts.count, writer))
           part = SnapshotPartBody()

@@ -21,7 +21,8 @@ struct FuzzTarget: Sendable {
   }
 
   static let all =
-    recordTargets + sealedTargets + archiveTargets + storeTargets + controlTargets + queryTargets
+    recordTargets + memberTargets + sealedTargets + archiveTargets + storeTargets + controlTargets
+    + queryTargets
     + configurationTargets + catalogTargets + textTargets
 
   static func named(_ name: String) -> FuzzTarget? { all.first { $0.name == name } }

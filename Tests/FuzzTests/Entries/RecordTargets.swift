@@ -57,7 +57,7 @@ extension FuzzTarget {
       "account-records", seeds: { try accountRecords() },
       run: { bytes in
         var input = InputReader(bytes)
-        let kind = input.byte() % 7
+        let kind = input.byte() % 9
         let rest = input.all()
         switch kind {
         case 0: try expectRoundTrip(rest, ContainerInfo.init(decoding:)) { $0.encoded() }
@@ -74,6 +74,8 @@ extension FuzzTarget {
             }, { $0.encoded() })
         case 4: try expectRoundTrip(rest, DeviceCursor.init(decoding:)) { $0.encoded() }
         case 5: try expectRoundTrip(rest, LogRecovery.init(decoding:)) { $0.encoded() }
+        case 6: try expectRoundTrip(rest, Member.init(decoding:)) { $0.encoded() }
+        case 7: try expectRoundTrip(rest, MemberEntry.init(decoding:)) { $0.encoded() }
         default: try expectRoundTrip(rest, DeletionRecord.init(decoding:)) { $0.encoded }
         }
       }),
@@ -106,6 +108,9 @@ extension FuzzTarget {
     let usage = (0..<3).map { _ in
       ContainerUsage(incarnation: samples.id(), sequence: 3, bytes: 4)
     }
+    let member = Member(
+      device: samples.id(), name: "Ada", signingKey: samples.bytes(32),
+      agreementKey: samples.bytes(32))
     var deletions = DeletionRecord()
     deletions.window = DeletionRecord.Window(began: time, items: 9, removed: 3)
     return [
@@ -127,7 +132,16 @@ extension FuzzTarget {
           hash: samples.bytes(32), recovery: 1
         ).encoded(),
       [5] + samples.recovery().encoded(),
-      [6] + deletions.encoded,
+      [6] + member.encoded(),
+      [7]
+        + MemberEntry(
+          previous: samples.bytes(32), signer: member.device, time: time,
+          removed: [samples.id()],
+          rotation: KeyRotation(
+            epoch: 2, keys: [member.device: samples.bytes(80)], secret: samples.bytes(60)),
+          format: samples.bytes(20)
+        ).encoded(),
+      [8] + deletions.encoded,
     ]
   }
 }

@@ -47,7 +47,7 @@ extension FuzzTarget {
         let key = SealingKey(SymmetricKey(data: [UInt8](repeating: 7, count: 32)))
         _ = try? key.opened(bytes[...], AssociatedData("fuzz"), limit: 4096)
         for header in [ObjectHeader.segment, .pack, .snapshotIndex, .recoveredIndex, .format] {
-          _ = try? header.body(of: bytes, object: "object")
+          _ = try? header.sealed(of: bytes, object: "object")
         }
       }),
     FuzzTarget(
@@ -59,6 +59,8 @@ extension FuzzTarget {
           ObjectName.device(DeviceID(high: 3, low: 4)), ObjectName.deletion(id),
           ObjectName.segment(id, 12), ObjectName.pack(id, PackID(high: 5, low: 6)),
           ObjectName.snapshotIndex(id, 9), ObjectName.cursor(id, DeviceID(high: 3, low: 4)),
+          ObjectName.member(3), ObjectName.offer(PairingID(high: 7, low: 8)),
+          ObjectName.pairing(PairingID(high: 7, low: 8), PairingID(high: 9, low: 9), .grant),
           ObjectName.snapshotPart(id, 9, writer: PackID(high: 5, low: 6), 2),
         ]
         return keys.map { [UInt8]($0) }
@@ -72,6 +74,10 @@ extension FuzzTarget {
           case .name(let code): ObjectName.name(code)
           case .device(let id): ObjectName.device(id)
           case .quota: ObjectName.quota
+          case .member(let number): ObjectName.member(number)
+          // It does not tell which of the objects of an offer it is.
+          case .pairing(let id):
+            ObjectName.pairing(id) + text.dropFirst(ObjectName.pairing(id).count)
           case .deletion(let id): ObjectName.deletion(id)
           case .segment(let id, let sequence): ObjectName.segment(id, sequence)
           case .pack(let id, let pack): ObjectName.pack(id, pack)
@@ -81,6 +87,7 @@ extension FuzzTarget {
           case .cursor(let id, let device): ObjectName.cursor(id, device)
           }
         try expect(Array(name.utf8) == Array(text.utf8), "“\(text)” is taken for “\(name)”")
+        try expect(text.utf8.allSatisfy { $0 < 0x80 }, "“\(text)” is taken for an object's key")
       }),
     FuzzTarget(
       "secret", limit: 5000,

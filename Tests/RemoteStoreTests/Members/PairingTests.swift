@@ -71,7 +71,7 @@ struct PairingTests {
     _ = try await offer.answer(true)
     let code = offer.code.description
     let secrets = [
-      code, code.filter { $0 != "-" }, one.account.secret, "one device", "another device",
+      code, code.filter { $0 != "-" }, one.account.secret.text, "one device", "another device",
       "\(one.id)",
     ].map { Array($0.utf8) }
     for key in try await store.list(prefix: "pairing/", after: nil, limit: 9) {

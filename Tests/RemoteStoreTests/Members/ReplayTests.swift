@@ -80,7 +80,7 @@ struct ReplayTests {
     // It goes on with what it knew.
     try await lost.account.setQuota(quota(1, by: lost))
     #expect(try await two.account.quota()?.limit == 7)
-    let fresh = try await MemberDevice("fresh", in: store, secret: one.account.secret)
+    let fresh = try await MemberDevice("fresh", in: store, secret: one.account.secret.text)
     await #expect(throws: RemoteError.self) { _ = try await fresh.account.quota() }
 
     try await lost.account.register(

@@ -59,7 +59,7 @@ import Testing
     #expect(try await newAda.account.members.count == 2)
     _ = try await newBob.account.rotate(secret: .generate())
     let carl = try await MemberDevice(
-      "Carl", in: target, secret: newBob.account.secret)
+      "Carl", in: target, secret: newBob.account.secret.text)
     #expect(try await carl.log().names == newBob.log().names)
   }
 
