@@ -41,7 +41,11 @@ extension DaemonService {
       ? session.stack
       : BackendStack(
         address, environment: given, offline: offline, limits: network.limits)
-    let abandons = try abandonsMove(session, to: address, request.force, connection)
+    let isArrived: Bool? = try? connection.wait {
+      stays ? false : try await session.account.standing(of: stack.store) == .arrived
+    }
+    let abandons =
+      isArrived == true ? false : try abandonsMove(session, to: address, request.force, connection)
     // This call sees to its own end.
     following.withLock { following in
       following.task?.cancel()
