@@ -41,11 +41,7 @@ extension DaemonService {
       ? session.stack
       : BackendStack(
         address, environment: given, offline: offline, limits: network.limits)
-    let isArrived: Bool? = try? connection.wait {
-      stays ? false : try await session.account.standing(of: stack.store) == .arrived
-    }
-    let abandons =
-      isArrived == true ? false : try abandonsMove(session, to: address, request.force, connection)
+    let abandons = try abandonsMove(session, to: address, given, request.force, connection)
     // This call sees to its own end.
     following.withLock { following in
       following.task?.cancel()
@@ -104,10 +100,17 @@ extension DaemonService {
   /// Whether a move to another store, which did not end, is given up for this one. If that store has all of
   /// the account, devices may use it by now.
   private func abandonsMove(
-    _ session: AccountSession, to address: BackendAddress, _ isForced: Bool,
-    _ connection: ClientConnection
+    _ session: AccountSession, to address: BackendAddress, _ environment: [String: String],
+    _ isForced: Bool, _ connection: ClientConnection
   ) throws(ControlError) -> Bool {
     guard let move = session.account.move, move.store != address.description else { return false }
+    // A stack of its own: one that finds nothing there takes the store to be away for a while.
+    let isHere: Bool? = try? connection.wait { () async throws in
+      let stack = BackendStack(
+        address, environment: environment, offline: self.offline, limits: self.network.limits)
+      return try await session.account.standing(of: stack.store) == .arrived
+    }
+    if isHere == true { return false }
     let isThere: Bool? = try? connection.wait { () async throws in
       try await withDeadline(.seconds(10)) {
         let stack = try self.stack(of: move, session)
