@@ -38,7 +38,7 @@ extension EndToEnd {
           until_true 20 not kill -0 $old
           on a mount "$CONTAINER" "$A_MOUNT"; synced a
           cat > look.py <<'END'
-          import glob, re, sys
+          glob, re, sys = map(__import__, ["glob", "re", "sys"])
 
           def copies(process, secret):
               found, flags = 0, set()
