@@ -34,6 +34,8 @@ extension EndToEnd {
             grep -F "The account is at file://$ROOT/moved now" told > /dev/null
             uses a "file://$ROOT/moved"
             until_true 30 uses b "file://$ROOT/moved"
+            # Without a keeper the mounts are taken away and made again.
+            for mount in "$A_MOUNT" "$B_MOUNT"; do until_true 10 mountpoint -q "$mount"; done
             # Nothing of the former backend is needed any more.
             mv "$CLOUD" "$ROOT/former"
             if [ $UBIQUITYFS_KEEPER = on ]; then
