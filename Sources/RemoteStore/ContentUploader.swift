@@ -77,7 +77,7 @@ package actor ContentUploader {
       let chunks = FileChunks(file: file, size: size, keys: keys, memory: memory)
       var next = await Self.next(chunks)
       while let batch = try next.get() {
-        try check()
+        try await check()
         // It is read and cut by one processor, and sealing the one before leaves some.
         async let following = Self.next(chunks)
         references += batch.references
@@ -105,7 +105,7 @@ package actor ContentUploader {
   package func add(
     small files: [SmallFile], isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID> = { _ in [] }
   ) async throws(RemoteError) -> [Result<Manifest, RemoteError>] {
-    try check()
+    try await check()
     let keys = container.keys
     let memory = memory
     let read = await BlockingWork.run { SmallFiles(files, keys: keys, memory: memory) }
@@ -135,7 +135,7 @@ package actor ContentUploader {
   package func add(
     pieces: [[UInt8]], isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID> = { _ in [] }
   ) async throws(RemoteError) -> [ChunkReference] {
-    try check()
+    try await check()
     let keys = container.keys
     let references = pieces.map { bytes in
       bytes.withUnsafeBytes {
@@ -157,7 +157,7 @@ package actor ContentUploader {
   package func add(_ chunks: [(reference: ChunkReference, bytes: [UInt8])])
     async throws(RemoteError)
   {
-    try check()
+    try await check()
     let keys = container.keys
     for chunk in chunks where claimed.insert(chunk.reference.id).inserted {
       let sealed = chunk.bytes.withUnsafeBytes { bytes in
@@ -172,7 +172,7 @@ package actor ContentUploader {
   /// returns, they are durable: only then may a segment name them. Not to be called while a file is
   /// being added. The uploader may be used again, and asks `isKnown` about everything anew.
   package func finish() async throws(RemoteError) -> [ChunkLocation] {
-    try check()
+    try await check()
     send()
     try await settle(leaving: 0)
     defer {
@@ -192,9 +192,10 @@ package actor ContentUploader {
     sending = [:]
   }
 
-  private func check() throws(RemoteError) {
+  private func check() async throws(RemoteError) {
+    // Only then it suspends, before the rest is looked at.
+    if container.keys.isLeaving { try await container.memberLog.requireHere() }
     if let failure { throw failure }
-    try container.keys.requireHere()
     if Task.isCancelled { throw .cancelled }
   }
 
@@ -272,6 +273,6 @@ package actor ContentUploader {
       case .failure(let error): failure = error
       }
     }
-    try check()
+    try await check()
   }
 }

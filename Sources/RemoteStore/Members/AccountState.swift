@@ -74,6 +74,9 @@ final class AccountState: Sendable {
     }
   }
 
+  /// This device has read that the account leaves the store, and nothing of an end of that.
+  var isLeaving: Bool { state.withLock { $0.move != nil } }
+
   /// Throws `.moved` once this device knows that the account leaves the store. Nothing may be written
   /// there any more that the copy could miss.
   func requireHere() throws(RemoteError) {

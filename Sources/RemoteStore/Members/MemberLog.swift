@@ -93,7 +93,7 @@ struct MemberLog: Sendable {
   /// To be called before anything is written: makes this device a member, if it is none.
   func join(as name: String? = nil) async throws(RemoteError) {
     try state.requireNotRemoved()
-    try state.requireHere()
+    try await requireHere()
     guard let identity = state.identity, !state.isMember else { return }
     try await prepare()
     try state.requireHere()
@@ -112,6 +112,14 @@ struct MemberLog: Sendable {
     }
     FaultPoint.reach("members.joined")
     try await keepFormat()
+  }
+
+  /// `AccountState.requireHere`. A device that uses the new store has to read there that the move has ended,
+  /// before its first write.
+  func requireHere() async throws(RemoteError) {
+    guard state.isLeaving else { return }
+    try await refresh()
+    try state.requireHere()
   }
 
   /// Reads the member log before joining: whether this device can.
