@@ -162,6 +162,10 @@ extension DaemonService {
     var wait = Duration.milliseconds(200)
     while !Task.isCancelled, account === session, let move = session.account.move {
       if !offline.isOffline {
+        // A daemon that was started with the new store has yet to read there that the move has ended. Or the
+        // move was given up.
+        try? await session.account.refreshMembers()
+        guard session.account.move == move else { continue }
         do {
           let stack = try stack(of: move, session)
           if try await session.account.standing(of: stack.store) == .arrived {
@@ -174,8 +178,6 @@ extension DaemonService {
           let text = ControlError(mapping: error).message
           session.noteError("\(RemoteError.moved(to: move.store)): \(text)")
         }
-        // The move may have been given up.
-        try? await session.account.refreshMembers()
       }
       try? await Task.sleep(for: wait * Double.random(in: 0.8...1.2))
       wait = min(wait * 2, .seconds(30))
