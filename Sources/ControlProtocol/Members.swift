@@ -58,9 +58,9 @@ package struct MoveBackendRequest: Codable, Sendable {
 
 package struct MoveBackendAnswer: Codable, Sendable {
   package var backend: String
-  /// Which still has everything; nil: a move was given up.
+  /// The store that the account left, which still has everything. Nil: a move was given up.
   package var former: String?
-  /// How much was copied by this call.
+  /// Objects and bytes that this call copied.
   package var objects: UInt64
   package var bytes: UInt64
   package var warning: String?
@@ -140,8 +140,8 @@ extension Methods {
     package static let name = "account.rotate"
   }
 
-  /// Answers when the account is at the backend and this device is about to use it. Sends `progress`
-  /// notifications.
+  /// Answers when the backend has the whole account and this device is about to use it. Sends
+  /// `progress` notifications.
   package enum MoveBackend: ControlMethod {
     package typealias Parameters = MoveBackendRequest
     package typealias Answer = MoveBackendAnswer

@@ -45,7 +45,7 @@ package final class AccountSession: Sendable {
   private let guards: (any ConnectionGuarding)?
   private let inherited: InheritedMounts?
   private let mountList: MountList?
-  /// Called when the account leaves the backend; more than once.
+  /// Called when the account leaves the backend, perhaps more than once.
   private let moved: @Sendable () -> Void
   let state: StateDirectory
   private let configuration: Configuration
@@ -122,14 +122,14 @@ package final class AccountSession: Sendable {
         logger.error("\(error.message)")
       }
     }
-    sentHere()
+    clearSentElsewhere()
     account.onMove { [moved] in moved() }
     if account.move != nil { moved() }
     greeter.withLock { $0 = Task { await self.greet() } }
   }
 
-  /// From the next start on, what the containers sent is in this backend.
-  private func sentHere() {
+  /// Notes that from now on the containers upload to this backend alone.
+  private func clearSentElsewhere() {
     guard stored.sentElsewhere == true, failures.isEmpty else { return }
     var stored = stored
     stored.sentElsewhere = nil

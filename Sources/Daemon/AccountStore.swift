@@ -15,8 +15,8 @@ package struct StoredAccount: Codable, Equatable, Sendable {
   package var format: String
   /// Of a bucket: the access keys, and what else the environment said of it at the sign-in.
   package var environment: [String: String]?
-  /// The containers here were last open with another backend, or may have been. What they sent and did not
-  /// announce is not in this one.
+  /// The containers may have been open with another backend last. This backend may lack packs that
+  /// they uploaded and did not announce.
   package var sentElsewhere: Bool?
 
   package init(
@@ -138,7 +138,8 @@ package struct AccountStore: Sendable {
     return account
   }
 
-  /// A passphrase, or what `account secret` prints. Fails as `account` does, and where it is missing.
+  /// The account's passphrase or generated secret. Fails as `account` does, and if the file is
+  /// missing.
   package func secret() throws(ControlError) -> AccountSecret {
     do {
       return try AccountSecret(SecretBytes(firstLineOf: try opened(state.secret)))

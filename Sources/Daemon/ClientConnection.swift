@@ -135,6 +135,21 @@ package final class ClientConnection: Sendable {
     return isTaken
   }
 
+  /// Sends `progress` notifications, at most ten a second. For any task; never blocks.
+  func progressReporter(unit: String) -> @Sendable (_ done: UInt64, _ total: UInt64) -> Void {
+    let last = Lock<UInt64>(0)
+    return { done, total in
+      let now = monotonicNanoseconds()
+      let isDue = last.withLock { last in
+        guard now - last > 100_000_000 else { return false }
+        last = now
+        return true
+      }
+      guard isDue else { return }
+      self.notify(Notifications.progress, Progress(done: done, total: total, unit: unit))
+    }
+  }
+
   /// As `notify`, but nothing is left out: it suspends until the client has read enough of what was
   /// there before. Only within `wait`, from one task; throws when the client is gone.
   package func post(_ method: String, _ parameters: some Encodable) async throws {

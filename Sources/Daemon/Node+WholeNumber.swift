@@ -1,8 +1,8 @@
 internal import Yams
 
 extension Node {
-  /// Nil for what is no whole number. One to base 60, as `1:30`, is none, and YAML 1.2 has none: Yams
-  /// multiplies its parts unchecked, and the process ends at an overflow.
+  /// Nil if the text is no whole number. A number to base 60, such as `1:30`, is none: YAML 1.2 has
+  /// no such numbers, and Yams traps when one overflows.
   var wholeNumber: Int? {
     guard let text = string, !text.contains(":") else { return nil }
     return int

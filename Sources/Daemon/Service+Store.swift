@@ -31,22 +31,12 @@ extension DaemonService {
     }
     let options = VerifyOptions(readsData: request.readsData, sample: request.sample)
     var answer = VerifyAnswer()
+    let progress = connection.progressReporter(unit: "objects")
     for session in sessions {
       let before = answer.objects
-      let last = Lock<UInt64>(0)
       let report = try connection.wait {
         try await session.sync.verify(options) { done, total in
-          // Some ten a second at most.
-          let now = monotonicNanoseconds()
-          let isDue = last.withLock { last in
-            guard now - last > 100_000_000 else { return false }
-            last = now
-            return true
-          }
-          guard isDue else { return }
-          connection.notify(
-            Notifications.progress,
-            Progress(done: before + done, total: before + total, unit: "objects"))
+          progress(before + done, before + total)
         }
       }
       answer.add(report, of: session)

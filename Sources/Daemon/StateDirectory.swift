@@ -16,7 +16,7 @@ internal import SystemPackage
 ///                            account is signed out
 ///     account.members        the account's member log, as this device has read it
 ///     account.records        the newest small objects of the account that this device saw
-///     account.json           backend, `format` and access keys of the account that is signed in, 0600
+///     account.json           backend, `format` and access keys of the account, 0600
 ///     secret                 the account's secret, 0600
 ///     identity               tells the account that is signed in from others; no secret
 ///     quota.json             what is known of the account's quota, and of what its containers take

@@ -113,7 +113,7 @@ struct PredicateParser {
     }
   }
 
-  /// The parser goes down the stack for each level. Whoever calls it goes up again with `depth -= 1`.
+  /// Counts one level of nesting, since each takes stack. The caller ends it with `depth -= 1`.
   mutating func goDown() throws(PredicateError) {
     guard depth < QueryPredicate.maximumDepth else {
       throw error("it is more than \(QueryPredicate.maximumDepth) levels deep here")

@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// Bytes that are to leave the process only on purpose: an account's secret.
+/// An account's secret in memory pages of its own.
 ///
-/// They are in pages of their own. These are not written to swap where `RLIMIT_MEMLOCK` allows it, are in no
-/// core dump and in no child process, and are overwritten when the last owner lets go of them. Source: mlock(2),
-/// madvise(2). Safe from any thread: the bytes do not change.
+/// The pages are locked against swapping as far as `RLIMIT_MEMLOCK` allows, are omitted from core
+/// dumps and child processes, and are overwritten on deinitialization. Sources: mlock(2),
+/// madvise(2). Safe from any thread: the bytes are constant.
 package final class SecretBytes: @unchecked Sendable {
   private let base: UnsafeMutableRawPointer
   private let size: Int
@@ -20,7 +20,7 @@ package final class SecretBytes: @unchecked Sendable {
       mapped != MAP_FAILED
     else { fatalError("there is no memory for a secret") }
     base = mapped
-    // Without the right to it the secret is as safe as the rest of the memory.
+    // Without the permission the secret is as safe as other memory.
     _ = mlock(base, size)
     _ = madvise(base, size, MADV_DONTDUMP)
     _ = madvise(base, size, MADV_DONTFORK)
@@ -80,10 +80,10 @@ extension SecretBytes: Equatable {
   }
 }
 
-/// What a crash of this process may leave on the disk.
+/// Limits of this process's core dumps.
 package enum CoreDump {
-  /// From now on a core dump has none of the memory that the process wrote, and none is made where the
-  /// system asks for the limit. Source: core(5).
+  /// From now on core dumps omit all memory that this process wrote. Where the system applies
+  /// `RLIMIT_CORE`, no dump is written. Source: core(5).
   package static func omitMemory() {
     var limit = rlimit()
     let resource = __rlimit_resource_t(RLIMIT_CORE.rawValue)

@@ -9,7 +9,7 @@ package struct AccountSecret: Equatable, Sendable {
   /// UTF-8, as it goes into key derivation.
   package let bytes: SecretBytes
 
-  /// As it is shown. A copy, which nothing overwrites: for what is about to leave the process.
+  /// The text for display. Nothing overwrites this copy: use it only for output of the process.
   package var text: String { bytes.withBytes { String(decoding: $0, as: UTF8.self) } }
 
   /// What has the mark of a generated secret was checked to be one.
@@ -51,7 +51,7 @@ package struct AccountSecret: Equatable, Sendable {
 
   private init(form: SecretBytes) { bytes = form }
 
-  /// Without the white space around it. Text that is not ASCII alone takes a way that leaves copies.
+  /// The range without surrounding white space. For text beyond ASCII it leaves copies in memory.
   private static func trimmed(_ bytes: UnsafeRawBufferPointer) -> Range<Int> {
     if bytes.contains(where: { $0 >= 0x80 }) {
       let text = Substring(String(decoding: bytes, as: UTF8.self))

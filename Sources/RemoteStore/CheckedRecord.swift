@@ -3,8 +3,8 @@ internal import RecordFormat
 
 /// A record that is about to be put.
 ///
-/// **Invariant: this device puts nothing that others would refuse.** A record that breaks a rule of the format
-/// may be the end of sync for every device. So each is decoded again before it is sealed.
+/// **Invariant: this device puts no record that other devices refuse.** One invalid record can stop
+/// the sync of every device. So each record is decoded again before it is sealed.
 protocol CheckedRecord {
   func encoded() -> [UInt8]
   init(decoding bytes: [UInt8]) throws(RecordError)

@@ -60,8 +60,8 @@ extension RemoteContainer {
     }
   }
 
-  /// A segment as it is to be stored, and the entry of the member log that it names. `isNotice`: it is put
-  /// for the sake of that entry, also into a store that the account leaves.
+  /// Returns a sealed segment, and the entry of the member log that it names. `isNotice` allows it
+  /// in a store that the account leaves: the segment only names the entry.
   func sealedSegment(
     _ changes: LogChanges, at sequence: UInt64, after position: LogPosition, from origin: LogOrigin,
     isNotice: Bool = false

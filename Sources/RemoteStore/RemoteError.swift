@@ -15,9 +15,9 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   case secretChanged
   /// This device was removed from the account by another one.
   case removed(by: Model.DeviceID)
-  /// The account's objects go, or went, from this store to another one.
+  /// The account leaves this store for another one.
   case moved(to: String)
-  /// Another account's objects, or other ones of this account, are where this one is to move.
+  /// The target of a move has objects of another account, or of another history of this one.
   case targetTaken(String)
   /// This device has not joined the account, so that nobody would accept what it writes.
   case notMember
@@ -69,12 +69,11 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
         + "downloaded any more. Everything that is local stays. To join again, sign out and sign in "
         + "with the account's new secret, or with a code of `ubiquityfs account pair`"
     case .moved(let store):
-      "the account moves from this store to \(store). Nothing is uploaded before this device uses that "
-        + "store; everything that is local stays. It does as soon as it can. Where it cannot, run "
-        + "`ubiquityfs account move-backend URL` here, with that store's URL on this device and with its access keys"
+      "the account moves from this store to \(store). This device uploads nothing until it uses "
+        + "the new store, and keeps all local files. If it cannot reach the new store, run "
+        + "`ubiquityfs account move-backend URL` with its URL on this device and its access keys"
     case .targetTaken(let place):
-      "\(place) has objects of an account that are not the ones which would be moved there; choose an "
-        + "empty place"
+      "\(place) has other objects than this account would have there; choose an empty place"
     case .notMember:
       "this device is no member of the account; run `ubiquityfs account sign-in` again"
     case .membersBehind(let object, let entry):

@@ -101,18 +101,18 @@ extension AccountCommand {
     static let configuration = CommandConfiguration(
       commandName: "move-backend", abstract: "Move the account to another backend.",
       discussion: """
-        Copies everything that is stored there, sealed as it is, while all devices go on working. Then \
-        all devices use the new backend. Nothing local is downloaded or uploaded again. The former \
-        backend keeps what it has; delete it when all devices have followed, or keep it as a copy.
+        All sealed objects are copied while devices go on working. Then all devices use the new \
+        backend. No local file is downloaded or uploaded again. The former backend stays as it \
+        is: delete it when all devices have followed, or keep it as a copy.
 
-        If this is interrupted, run it again, here or on another device. No device uploads anything \
-        between the end of the copy and the switch.
+        After an interruption run the command again, on any device. No device uploads between \
+        the last copy and its own switch.
 
-        A device follows by itself where it can reach the URL. On one that cannot, run this command \
-        there with its own URL of the new backend, and with access keys as for \
-        `ubiquityfs account sign-in`. It copies nothing again.
+        A device follows by itself if it can reach the URL. Otherwise run the command there, \
+        with that device's URL of the new backend, and with access keys as for `ubiquityfs \
+        account sign-in`. It copies nothing again.
 
-        With the present backend's URL it gives up a move that has not ended.
+        With the present backend's URL the command gives up an unfinished move.
         """)
 
     @Argument(help: ArgumentHelp("The URL of an empty backend.", valueName: "URL"))
@@ -132,7 +132,7 @@ extension AccountCommand {
       }
       options.say(
         "The account is at \(answer.backend) now; \(answer.objects) objects with "
-          + "\(Terminal.size(answer.bytes)) were copied. \(former) keeps what it has.")
+          + "\(Terminal.size(answer.bytes)) were copied. \(former) stays as it is.")
       if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }
     }
 

@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(
-    "a log line stays one line without control characters, whatever it tells of",
+    "a log line stays one line without control characters, for any text",
     arguments: [("\n", " "), ("\r\n", "\\u{d} ")])
   func logLines(newline: String, shown: String) throws {
     let scratch = try Scratch()

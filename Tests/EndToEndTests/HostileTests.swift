@@ -42,7 +42,8 @@ extension EndToEnd {
 
           def copies(process, secret):
               found, flags = 0, set()
-              with open(f"/proc/{process}/smaps") as maps, open(f"/proc/{process}/mem", "rb") as memory:
+              here = f"/proc/{process}"
+              with open(f"{here}/smaps") as maps, open(f"{here}/mem", "rb") as memory:
                   hits = 0
                   for line in maps:
                       region = re.match(r"([0-9a-f]+)-([0-9a-f]+) (..)", line)

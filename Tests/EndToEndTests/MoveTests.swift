@@ -10,7 +10,7 @@ extension EndToEnd {
       """#
 
     @Test(
-      "all devices go on in the new backend, and keep what is local", arguments: ["on", "off"])
+      "all devices switch to the new backend and keep local files", arguments: ["on", "off"])
     func directory(keeper: String) async throws {
       try await withAccount { account in
         try await account.script("echo 'export UBIQUITYFS_KEEPER=\(keeper)' > keeper")
@@ -54,7 +54,8 @@ extension EndToEnd {
             refused 'choose an empty place' on a account move-backend "file://$CLOUD"
             refused 'is at' on a account move-backend "file://$ROOT/moved"
             on a account secret > secret
-            refused 'moves from this store' on c account sign-in --backend "file://$CLOUD" --secret-file secret
+            refused 'moves from this store' \
+              on c account sign-in --backend "file://$CLOUD" --secret-file secret
             on c account sign-in --backend "file://$ROOT/moved" --secret-file secret --device-name c
             mkdir "$ROOT/mount-c"; on c mount "$CONTAINER" "$ROOT/mount-c"; synced c
             same "$(cat "$ROOT/mount-c/Documents/two")" two

@@ -2,9 +2,9 @@ import Foundation
 import Samples
 import Testing
 
-/// The fuzz targets without libFuzzer: on the committed corpus, on the inputs that once broke something,
-/// and on changes of both that a seed determines. A crash ends the test run: the last target that began
-/// in `.build/test.log` is the one that did it.
+/// Runs the fuzz targets without libFuzzer: on the committed corpus, on inputs that once broke
+/// something, and on mutations of both that a seed determines. A crash ends the test run. The last
+/// target that began in `.build/test.log` caused it.
 @Suite(.serialized) struct CorpusTests {
   /// Of a target.
   private static let changes = 1500

@@ -141,7 +141,7 @@ import Testing
 }
 
 /// Writes fail after so many.
-private final class FailingStore: PassingStore {
+final class FailingStore: PassingStore {
   let store: any ObjectStore
   private let left: Lock<Int>
 

@@ -101,3 +101,14 @@ struct SplitMix: RandomNumberGenerator {
     return word ^ word >> 31
   }
 }
+
+extension MemoryStore {
+  /// All objects by key.
+  func objects() async throws -> [String: [UInt8]] {
+    var result: [String: [UInt8]] = [:]
+    for key in try await list(prefix: "", after: nil, limit: .max) {
+      result[key] = try await get(key)
+    }
+    return result
+  }
+}

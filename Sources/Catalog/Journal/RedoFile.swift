@@ -11,7 +11,7 @@ internal import SystemPackage
 final class RedoFile: @unchecked Sendable {
   static let headerSize = 48
   static let recordHeaderSize = 32
-  /// No journal comes to this number: half of what a database can hold.
+  /// No journal reaches this sequence number. The limit keeps the next number from overflowing.
   private static let mostRecords: UInt64 = 1 << 62
   private static let magic: UInt64 = 0x4F44_4552_5142_5500
 
@@ -37,7 +37,7 @@ final class RedoFile: @unchecked Sendable {
   }
 
   func read() throws(Errno) -> [Record] {
-    // All of it: another release may give a journal another capacity, and what was cut off would be lost.
+    // The whole file: another release may have another capacity, and a cut would lose records.
     let bytes = try file.read(count: Int(try file.status().st_size), at: 0)
     guard bytes.count >= Self.headerSize, Self.word(bytes, 0) == Self.magic,
       Self.word(bytes, 16) == Self.checksum(bytes[0..<16], seed: 0)

@@ -7,18 +7,20 @@ internal import MountDriver
 internal import Platform
 internal import RemoteStore
 
-/// Moving the account to another backend: the device whose user asks for it, and the others that follow.
-///
-/// **Invariant: what a container's sync sent to one backend is never told of in another.** So nothing of a
-/// running sync goes on: `account.json` names the new backend first, and says that what was sent before
-/// counts no more. Then either another daemon goes on with the mounts, as after a crash, or the account is
-/// closed and opened again.
+/// The task that waits for an account's new store and then uses it.
 struct Following {
   var task: Task<Void, Never>?
-  /// A command moves the account, and uses the new store itself.
+  /// A command moves the account. It starts the task itself, with the access keys that it was
+  /// given.
   var isHeld = false
 }
 
+/// `account move-backend`, on the device of the user and on the devices that follow.
+///
+/// **Invariant: no segment in the new store names a pack that only the former store has.** So no
+/// sync goes on across a switch. `account.json` first names the new store and marks unannounced
+/// uploads as void. Then a successor process takes over the mounts, or this process closes the
+/// account and opens it again.
 extension DaemonService {
   func moveBackend(
     _ request: MoveBackendRequest, _ connection: ClientConnection
@@ -42,50 +44,42 @@ extension DaemonService {
       : BackendStack(
         address, environment: given, offline: offline, limits: network.limits)
     let abandons = try abandonsMove(session, to: address, given, request.force, connection)
-    // This call sees to its own end.
+    // The follower would use the new store with the access keys of the former one.
     following.withLock { following in
       following.task?.cancel()
       following = Following(isHeld: true)
     }
     var isDone = false
     defer {
-      following.withLock { $0.isHeld = false }
-      if !isDone { follow() }
+      if !isDone {
+        following.withLock { $0.isHeld = false }
+        follow()
+      }
     }
+    let progress = connection.progressReporter(unit: "objects")
     let done: StoreCopy.Progress = try connection.wait { () async throws in
       if !stays { try await stack.late.make() }
-      let last = Lock<UInt64>(0)
-      // The end of the command does not end it half done.
+      // A task of its own: a client that disconnects does not leave the move half done.
       let work = Task {
         try await session.account.moveStore(
           to: stack.store, url: address.description, abandonsOther: abandons
-        ) { progress in
-          let now = monotonicNanoseconds()
-          let isDue = last.withLock { last in
-            guard now - last > 100_000_000 else { return false }
-            last = now
-            return true
-          }
-          guard isDue else { return }
-          connection.notify(
-            Notifications.progress,
-            Progress(
-              done: UInt64(progress.objects), total: UInt64(progress.total), unit: "objects"))
-        }
+        ) { progress(UInt64($0.objects), UInt64($0.total)) }
       }
       return try await work.value
     }
     logger.notice("the account is at \(address) now; \(done.copied) objects were copied there")
     if stays {
       try connection.wait { try await session.account.refreshMembers() }
+      following.withLock { $0.isHeld = false }
       for container in session.sessions { container.sync.trigger() }
     } else {
       try use(address, given, of: session)
-      // The answer goes out first.
+      // The client gets its answer before this process may end.
       let isOver = DispatchSemaphore(value: 0)
       connection.onEnd { isOver.signal() }
       _ = startThread {
         _ = isOver.wait(timeout: .now() + 2)
+        self.following.withLock { $0.isHeld = false }
         self.startFollowing { await self.keepReopening(session) }
       }
     }
@@ -97,14 +91,14 @@ extension DaemonService {
     return answer
   }
 
-  /// Whether a move to another store, which did not end, is given up for this one. If that store has all of
-  /// the account, devices may use it by now.
+  /// Returns whether this call gives up an unfinished move to another store. Throws `busy` if that
+  /// store has the whole account, since devices may use it already.
   private func abandonsMove(
     _ session: AccountSession, to address: BackendAddress, _ environment: [String: String],
     _ isForced: Bool, _ connection: ClientConnection
   ) throws(ControlError) -> Bool {
     guard let move = session.account.move, move.store != address.description else { return false }
-    // A stack of its own: one that finds nothing there takes the store to be away for a while.
+    // A stack of its own: after a failed look a stack treats its store as unreachable for a while.
     let isHere: Bool? = try? connection.wait { () async throws in
       let stack = BackendStack(
         address, environment: environment, offline: self.offline, limits: self.network.limits)
@@ -124,8 +118,8 @@ extension DaemonService {
     guard isThere == false || isForced else {
       throw ControlError(
         .busy,
-        "the account moves to \(move.store), which this device cannot reach. If that is another URL of "
-          + "the same place, or if the move there is to be given up, add --force")
+        "the account moves to \(move.store), which this device cannot reach. Add --force if that "
+          + "is another URL of the same place, or to give up the move there")
     }
     return true
   }
@@ -162,8 +156,8 @@ extension DaemonService {
     var wait = Duration.milliseconds(200)
     while !Task.isCancelled, account === session, let move = session.account.move {
       if !offline.isOffline {
-        // A daemon that was started with the new store has yet to read there that the move has ended. Or the
-        // move was given up.
+        // The log may say that the move has ended or was given up. An error means nothing: the
+        // former store may be gone.
         try? await session.account.refreshMembers()
         guard session.account.move == move else { continue }
         do {
@@ -215,9 +209,9 @@ extension DaemonService {
     }
   }
 
-  /// Opens the account anew, with what `account.json` says. Programs that use mounts see a pause where
-  /// another daemon can go on with them. Else the mounts are taken away and made again, unless programs
-  /// use them: then the next start of the daemon is waited for.
+  /// Opens the account with the store that `account.json` names. A successor process takes over the
+  /// mounts if it can, and programs see a pause. Otherwise mounts that are not in use are unmounted
+  /// and mounted again. With a mount in use nothing changes.
   private func reopen(_ session: AccountSession) {
     if session.sessions.contains(where: { $0.mountpoint != nil }) {
       successor.withLock(\.self)?()
@@ -238,8 +232,8 @@ extension DaemonService {
         start()
       } catch {
         session.noteError(
-          "the account has moved. This daemon uses the new backend as soon as nothing uses the mounts "
-            + "here, or when it is started again: \(error.message)")
+          "the account has moved. This daemon uses the new backend when no mount is in use, or "
+            + "after a restart: \(error.message)")
       }
       for (id, path, options) in mounts {
         do throws(ControlError) { try account?.session(id)?.mount(at: path, options) } catch {

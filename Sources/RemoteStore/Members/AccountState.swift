@@ -74,11 +74,10 @@ final class AccountState: Sendable {
     }
   }
 
-  /// This device has read that the account leaves the store, and nothing of an end of that.
+  /// This device has read an entry that begins a move, and none that ends it.
   var isLeaving: Bool { state.withLock { $0.move != nil } }
 
-  /// Throws `.moved` once this device knows that the account leaves the store. Nothing may be written
-  /// there any more that the copy could miss.
+  /// Throws `.moved` while the account leaves the store. A write there could come after the copy.
   func requireHere() throws(RemoteError) {
     if let move = state.withLock({ $0.move }) { throw .moved(to: move.store) }
   }

@@ -114,8 +114,8 @@ struct MemberLog: Sendable {
     try await keepFormat()
   }
 
-  /// `AccountState.requireHere`. A device that uses the new store has to read there that the move has ended,
-  /// before its first write.
+  /// As `AccountState.requireHere`, after a look at the log. A device that has just switched to the
+  /// new store knows only from there that the move has ended.
   func requireHere() async throws(RemoteError) {
     guard state.isLeaving else { return }
     try await refresh()

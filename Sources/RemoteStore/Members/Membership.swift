@@ -210,8 +210,8 @@ struct Membership: Sendable {
     }
   }
 
-  /// The secret of the newest epoch, if an entry began it. Opened anew each time, so that it is in memory no
-  /// longer than it is needed.
+  /// The secret of the newest epoch, if an entry began it. Each call decrypts it, so that no copy
+  /// stays in memory.
   var secret: AccountSecret? {
     guard let sealedSecret, let keys = epochs[epoch],
       var bytes = try? keys.record.open(

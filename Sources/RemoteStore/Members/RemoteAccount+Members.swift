@@ -79,10 +79,11 @@ extension RemoteAccount {
     return isOurs
   }
 
-  /// Ends what the device that began the last epoch or move may have left undone: `format`, and in each
-  /// container a segment after which the removed devices' are void, and after which nobody puts one who has
-  /// not read of the move. May be done at any time, by any member; once in a process it asks the
-  /// backend for each container.
+  /// Completes the last rotation or move, which its device may have left unfinished: puts `format`,
+  /// and puts a segment into each log that names the entry. Segments of removed devices after that
+  /// one are void. No device can put a segment after it without reading the entry.
+  ///
+  /// Any member may call it at any time. It lists the containers once in a process.
   package func settleMembers() async throws(RemoteError) {
     try await memberLog.keepFormat()
     let last = keys.membership.lastNotice

@@ -11,27 +11,28 @@ package struct StoreMove: Sendable, Hashable {
   package let entry: UInt64
 }
 
-/// What another store is to this account.
+/// The state of another store with respect to this account.
 package enum MoveTarget: Sendable, Hashable {
-  /// No account's: it may have part of a copy.
+  /// It has no `format`. It may have part of a copy.
   case empty
-  /// All of this account's objects are there, and its devices may use it.
+  /// It has the whole account, and the account's devices may use it.
   case arrived
-  /// The copy is whole. No device may use it yet.
+  /// It has the whole account. No device may use it yet.
   case copied
-  /// An account's, and not what this one would have there.
+  /// It has objects of another account, or of another history of this one.
   case foreign
 }
 
 /// Moving to another store.
 ///
-/// **Invariant: no change of any device goes into the former store after the copy of it began to be the last
-/// one.** An entry of the member log begins the move: a device that knows it writes nothing there. Then each
-/// container's log gets a segment that names the entry. A device that does not know it cannot put a segment
-/// after that one before it has read it. What is listed from then on is all there is.
+/// **Invariant: the last copy has every change that any device put into the former store.** First
+/// an entry of the member log begins the move. A device that has read it writes nothing to the
+/// former store. Then each log gets a segment that names the entry. A device cannot put a segment
+/// after that one before it has read it, and so the entry. After these segments the last copy
+/// begins.
 ///
-/// Another entry, which only the new store gets, ends the move. So the two stores are told apart by what
-/// they say themselves, whatever URL a device reaches them by.
+/// Only the new store gets the entry that ends the move. So a device tells the two stores apart by
+/// their member logs. Their URLs may differ between devices.
 extension RemoteAccount {
   /// Nil, or where the account goes: the store that this device uses is the one that it leaves.
   package var move: StoreMove? { keys.membership.move }
@@ -39,11 +40,12 @@ extension RemoteAccount {
   /// `body` is called, on any task, when this device reads that the account leaves its store.
   package func onMove(_ body: (@Sendable () -> Void)?) { keys.onMove(body) }
 
-  /// Does all of a move to `target`, or the rest of one that was interrupted. Any member may. When it
-  /// returns, `target` is the account's store, and this device is to be opened with it.
+  /// Moves the account to `target`, or completes a move that was interrupted. Any member may call
+  /// it. After it has returned, open this device's account with `target`.
   ///
-  /// `url`: for the other devices. `abandonsOther`: gives up a move to another store whose copy is not whole.
-  /// Fails with nothing changed for a target that has other objects than this account's.
+  /// `url` is where other devices look for the store. `abandonsOther` gives up an unfinished move
+  /// to a third store. Throws `.targetTaken`, with nothing changed, for a target with other
+  /// objects.
   package func moveStore(
     to target: any ObjectStore, url: String, abandonsOther: Bool = false,
     progress: @Sendable (StoreCopy.Progress) -> Void = { _ in }
@@ -98,8 +100,8 @@ extension RemoteAccount {
       == known.stored[Int(move.entry - 1)]
   }
 
-  /// Ends the move in the new store alone. This device's own member log stays without that entry, so that
-  /// nothing it still does can write to the former store.
+  /// Ends the move in the new store alone. The entry is not folded: this device still uses the
+  /// former store, and must not write there.
   private func arrive(at target: any ObjectStore) async throws(RemoteError) {
     let membership = keys.membership
     guard let identity = keys.identity, membership.isMember(identity.device) else {
@@ -119,12 +121,12 @@ extension RemoteAccount {
     FaultPoint.reach("move.arrived")
   }
 
-  /// What a store is to this account, as far as this device knows the account. Reads only.
+  /// Compares a store with this device's member log. Reads only.
   package func standing(of target: any ObjectStore) async throws(RemoteError) -> MoveTarget {
     guard let format = try await Self.storedFormat(target) else {
       let names = ObjectName.members
       let listed = try await target.ownKeys(names, limit: RemoteLimits.names)
-      // A copy that was begun has entries of this account, and no others.
+      // A partial copy has entries of this account and no others.
       for (name, key) in listed {
         guard case .member(let number) = key else { continue }
         let known = keys.membership

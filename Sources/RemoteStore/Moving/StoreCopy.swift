@@ -8,11 +8,11 @@ internal import Platform
 /// device takes a store for an account's. So a copy may stop anywhere, and is done again from the
 /// start: objects that the target has already are not sent again.
 ///
-/// Objects that never change (segments, packs, parts of snapshots, entries of the member log) are compared when the target has them. A
-/// target that has another object under such a name holds another history of the account, and
-/// nothing is changed there.
+/// Segments, packs, parts of snapshots and entries of the member log never change. If the target
+/// has another one of the same name, it holds another history of the account. Then the copy fails
+/// and changes nothing there.
 package struct StoreCopy: Sendable {
-  /// What a copy did so far.
+  /// Counts of a copy so far.
   package struct Progress: Sendable, Hashable {
     /// Objects that the source listed.
     package var objects = 0
@@ -159,8 +159,8 @@ package struct StoreCopy: Sendable {
     if let failure { throw failure }
   }
 
-  /// `known`: the object's size in the target; nil where the target does not list it. Gives how many
-  /// bytes were sent; nil: the target had it, or the source has it no more.
+  /// `known` is the object's size in the target, or nil if the target does not list it. Returns the
+  /// bytes that were copied, or nil if the target had the object or the source has lost it.
   private func copyOne(
     _ object: ListedObject, known: UInt64??
   ) async throws(RemoteError) -> UInt64? {

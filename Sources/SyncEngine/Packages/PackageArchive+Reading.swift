@@ -2,8 +2,8 @@ internal import Model
 internal import RecordFormat
 
 extension PackageArchive {
-  /// What the entries of an archive may take of memory, about. A million files of a usual kind take as
-  /// much. One chunk may be in a manifest millions of times, so the bytes in the store are no bound.
+  /// Estimated bytes of memory that the entries of an archive may take: about a million files. The
+  /// size in the store is no bound, since a manifest may repeat one chunk millions of times.
   static let mostMemory = 1 << 30
   /// Of an entry, and of each name in its path, beside their bytes.
   private static let entryMemory = 256

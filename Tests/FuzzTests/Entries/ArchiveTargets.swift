@@ -29,8 +29,8 @@ extension FuzzTarget {
       })
   ]
 
-  /// So many chunks, the length of each, their bytes. With its highest bit set a length stands for one of
-  /// the chunks before: one chunk may be many times in a manifest.
+  /// The number of chunks, the length of each, their bytes. A length with its highest bit set
+  /// stands for one of the chunks before: one chunk may be many times in a manifest.
   private static func layout(_ input: inout InputReader) -> (Manifest, [ChunkID: [UInt8]]) {
     let lengths = (0..<Int(input.byte())).map { _ in input.word16() }
     var references: [ChunkReference] = []
@@ -113,14 +113,14 @@ extension FuzzTarget {
   }
 }
 
-/// Runs `body` on this thread. It may wait for nothing: a test that blocked a thread of the pool until
-/// another one is free could block all tests.
+/// Runs `body` on this thread. It may wait for nothing: a test that blocked a thread of the pool
+/// until another one is free could block all tests.
 private func blocking<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
   let thread = CallingThread()
   let box = Box<Value>()
   Task(executorPreference: thread) { box.value = await body() }
   thread.run()
-  guard let value = box.value else { fatalError("what has to run at once waits for something") }
+  guard let value = box.value else { fatalError("the body waits for something") }
   return value
 }
 

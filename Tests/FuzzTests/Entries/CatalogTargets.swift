@@ -12,7 +12,7 @@ extension FuzzTarget {
       run: { bytes in
         try JournalDatabase.shared.withLock { try $0.get().redo(bytes) }
       }),
-    // The records of a file, with checksums made right if the first byte says so: chance makes none.
+    // The records of a file. If the first byte says so, their checksums are made right.
     FuzzTarget(
       "journal-file", limit: 4096, seeds: { try JournalSamples.files() },
       run: { bytes in

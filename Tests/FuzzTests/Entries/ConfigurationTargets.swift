@@ -3,7 +3,7 @@ import Model
 @testable import Daemon
 @testable import MountDriver
 
-/// What people write: the configuration, mount options, amounts.
+/// Decoders of text that users write: the configuration, mount options, amounts.
 extension FuzzTarget {
   static let configurationTargets: [FuzzTarget] = [
     FuzzTarget(

@@ -7,7 +7,7 @@ struct FuzzTarget: Sendable {
   let limit: Int
   /// Inputs made by the project's own encoders.
   let seeds: @Sendable () throws -> [[UInt8]]
-  /// Returns for input that the decoder refuses. Throws `BrokenProperty`. Any thread; blocks on nothing.
+  /// Returns if the decoder refuses the input. Throws `BrokenProperty`. Any thread; never blocks.
   let run: @Sendable ([UInt8]) throws -> Void
 
   init(

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What `Tests/Fuzz/fuzz.c` calls: libFuzzer's side of the targets, on its one thread.
+/// The functions that `Tests/Fuzz/fuzz.c` calls. libFuzzer has one thread.
 private nonisolated(unsafe) var chosen: FuzzTarget?
 
 /// Whether there is a target of this name.

@@ -4,11 +4,11 @@ import RecordFormat
 
 @testable import RemoteStore
 
-/// What a member of the account, or one that was removed, may sign and seal.
+/// Decoders of objects that a present or removed member can sign and seal.
 extension FuzzTarget {
   static let memberTargets: [FuzzTarget] = [
-    // Entries of the member log, each two bytes of length and its message. What is an entry gets the
-    // hash and the device that it needs; all are signed and sealed as they should be.
+    // Messages, each after its length in two bytes. A message that decodes to an entry gets the
+    // right hash and signer. All are signed and sealed correctly.
     FuzzTarget(
       "member-log",
       seeds: {
@@ -53,7 +53,7 @@ extension FuzzTarget {
             "a member is none")
         }
       }),
-    // What is inside the seal of an object: signer, entry, counter, signature and body.
+    // The payload of a sealed object: signer, entry, counter, signature and body.
     FuzzTarget(
       "signed-object",
       seeds: {
@@ -79,9 +79,9 @@ extension FuzzTarget {
       run: { bytes in
         guard let code = try? PairingCode(bytes.text) else { return }
         try expect(
-          (try? PairingCode(code.description)) == code, "“\(code)” is another code when it is read")
+          (try? PairingCode(code.description)) == code, "“\(code)” is read as another code")
       }),
-    // What the device remembers of the account, which a disk may have damaged.
+    // The device's own memory of the account, which a disk may have damaged.
     FuzzTarget(
       "account-memory",
       seeds: {

@@ -44,7 +44,7 @@ extension FuzzTarget {
         if let nanoseconds = DateText.nanoseconds(bytes.text) {
           let text = Instant.text(nanoseconds: nanoseconds)
           try expect(
-            DateText.nanoseconds(text) == nanoseconds, "“\(text)” is another time when it is read")
+            DateText.nanoseconds(text) == nanoseconds, "“\(text)” is read as another time")
         }
         guard bytes.count >= 8 else { return }
         let word = bytes.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
@@ -52,7 +52,7 @@ extension FuzzTarget {
         let text = Instant.text(time)
         try expect(
           DateText.nanoseconds(text) == time.nanoseconds,
-          "“\(text)” is another time when it is read")
+          "“\(text)” is read as another time")
         if let value = MetadataValue(secondsSince1970: Double(bitPattern: word)) {
           try expect(value.secondsSince1970 != nil, "a date is none")
         }
@@ -83,14 +83,14 @@ extension FuzzTarget {
       }
     }
     let matches = matcher.matches(value)
-    // What the daemon shows of it is a predicate as well, and the same one.
+    // The daemon's text of a predicate is read as the same predicate.
     let shown = predicate.description
     guard shown.unicodeScalars.count <= 65_536 else { return }
     let again: QueryPredicate
     do throws(PredicateError) { again = try QueryPredicate(shown) } catch {
       throw BrokenProperty("“\(shown)” is no predicate: \(error.reason)")
     }
-    try expect(again.description == shown, "“\(shown)” is another predicate when it is read again")
+    try expect(again.description == shown, "“\(shown)” is read as another predicate")
     try expect(
       PredicateMatcher(again).matches(value) == matches, "“\(shown)” matches other items")
   }

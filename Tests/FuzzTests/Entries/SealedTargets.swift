@@ -5,10 +5,10 @@ import Model
 
 @testable import RemoteStore
 
-/// What another device of the account may seal, and what the store may call it.
+/// Decoders of objects that another device sealed, and of their keys in the store.
 extension FuzzTarget {
   static let sealedTargets: [FuzzTarget] = [
-    // A limit, then the payload: a correct seal is around whatever another device put there.
+    // A limit, then the payload, which the target seals correctly.
     FuzzTarget(
       "sealed",
       seeds: {

@@ -14,8 +14,8 @@ extension FuzzTarget {
         let failure =
           "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>a &#x41;</Message></Error>"
         let list =
-          "<ListBucketResult xmlns='x'><IsTruncated>true</IsTruncated><!-- c --><Contents><Key>a&amp;b"
-          + "</Key><Size>3</Size></Contents><Prefix/></ListBucketResult>"
+          "<ListBucketResult xmlns='x'><IsTruncated>true</IsTruncated><!-- c --><Contents>"
+          + "<Key>a&amp;b</Key><Size>3</Size></Contents><Prefix/></ListBucketResult>"
         return [[1, 247] + [UInt8](failure), [0, 200] + [UInt8](list)]
       },
       run: { bytes in
@@ -63,7 +63,7 @@ extension FuzzTarget {
       seeds: {
         [
           "[default]\naws_access_key_id = A\naws_secret_access_key=B\n[profile x y]\n# c\nregion=z",
-          "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"B\",\"Expiration\":\"2026-01-31T09:05:00Z\"}",
+          #"{"AccessKeyId":"A","SecretAccessKey":"B","Expiration":"2026-01-31T09:05:00Z"}"#,
           "socks5://user:pass@proxy.example.org:1080/", ".example.org,localhost *",
         ].map { [UInt8]($0) }
       },

@@ -50,7 +50,7 @@ extension FuzzTarget {
             !shown.unicodeScalars.contains {
               ($0.value < 0x20 || 0x7F...0x9F ~= $0.value) && !allowed.unicodeScalars.contains($0)
             }, "a terminal is given a control character")
-          try expect(VisibleText.of(shown) == shown, "what is shown is shown in another way")
+          try expect(VisibleText.of(shown) == shown, "the visible text of a visible text differs")
         }
         guard let name = try? ItemName(bytes) else { return }
         _ = PackageTypes.standard.contains(name)

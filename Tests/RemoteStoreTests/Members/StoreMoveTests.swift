@@ -23,14 +23,6 @@ import Testing
     return (store, ada, bob)
   }
 
-  private func objects(_ store: MemoryStore) async throws -> [String: [UInt8]] {
-    var result: [String: [UInt8]] = [:]
-    for key in try await store.list(prefix: "", after: nil, limit: .max) {
-      result[key] = try await store.get(key)
-    }
-    return result
-  }
-
   @Test("both devices go on in the new store with all that was in the former one")
   func move() async throws {
     let (store, ada, bob) = try await account()
@@ -40,9 +32,9 @@ import Testing
     #expect(done.copied > 8 && done.bytes > 100_000)
     #expect(try await ada.account.standing(of: target) == .arrived)
     #expect(try await bob.account.standing(of: target) == .arrived)
-    var expected = try await objects(store)
-    var found = try await objects(target)
-    // What ends the move is only there.
+    var expected = try await store.objects()
+    var found = try await target.objects()
+    // Only the new store has the entry that ends the move.
     let last = try #require(found.keys.filter { $0.hasPrefix("account/members/") }.max())
     #expect(expected[last] == nil)
     found[last] = nil
@@ -66,14 +58,14 @@ import Testing
   }
 
   @Test(
-    "no device writes into the former store once it reads the notice, and none before the notice is lost"
+    "no device writes to the former store after the notice, and earlier segments are copied"
   )
   func formerStore() async throws {
     let (store, ada, bob) = try await account()
     let target = MemoryStore()
     let old = try await bob.log().head
     _ = try await ada.account.moveStore(to: target, url: Self.url)
-    let before = try await objects(store)
+    let before = try await store.objects()
     // It does not know of the move, and its place in the log is taken.
     #expect(try await bob.write("too late", low: 50, after: old) == nil)
     await #expect(throws: RemoteError.moved(to: Self.url)) {
@@ -92,7 +84,7 @@ import Testing
     await #expect(throws: RemoteError.moved(to: Self.url)) {
       _ = try await MemberDevice("Carl", in: store)
     }
-    #expect(try await objects(store) == before)
+    #expect(try await store.objects() == before)
     #expect(try await bob.account.container(MemberDevice.container) != nil)
   }
 
@@ -141,11 +133,11 @@ import Testing
     let moved = try MemberDevice(after: ada, in: target)
     try await moved.account.refreshMembers()
     for taken in [other, store] {
-      let before = try await objects(taken)
+      let before = try await taken.objects()
       await #expect(throws: RemoteError.targetTaken("memory")) {
         _ = try await moved.account.moveStore(to: taken, url: "file:///srv/taken")
       }
-      #expect(try await objects(taken) == before)
+      #expect(try await taken.objects() == before)
       #expect(moved.account.move == nil)
     }
   }
