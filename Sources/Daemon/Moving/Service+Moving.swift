@@ -143,12 +143,14 @@ extension DaemonService {
     }
   }
 
-  /// Once is enough where nothing uses the mounts, or another daemon can go on with them.
+  /// Retries while mounts are in use that no successor can take over. Each attempt is logged.
   private func keepReopening(_ session: AccountSession) async {
+    var wait = Duration.seconds(5)
     while !Task.isCancelled, account === session {
       await BlockingWork.run { self.reopen(session) }
       guard account === session else { return }
-      try? await Task.sleep(for: .seconds(10))
+      try? await Task.sleep(for: wait)
+      wait = min(wait * 2, .seconds(300))
     }
   }
 
@@ -193,7 +195,7 @@ extension DaemonService {
 
   // MARK: Using the new store
 
-  /// Durable before it returns. From the next opening of the account on.
+  /// Stores durably that the account's next opening uses the new store.
   private func use(
     _ address: BackendAddress, _ environment: [String: String], of session: AccountSession
   ) throws(ControlError) {
@@ -243,7 +245,7 @@ extension DaemonService {
     }
   }
 
-  /// To be called once, before there are clients.
+  /// Call it once, before there are clients.
   package func setSuccessor(_ body: @escaping @Sendable () -> Void) {
     successor.withLock { $0 = body }
   }

@@ -3,11 +3,11 @@ internal import Model
 internal import Platform
 internal import RecordFormat
 
-/// That the account's objects go to another store.
+/// An unfinished move of the account to another store.
 package struct StoreMove: Sendable, Hashable {
   /// The URL as the device that moves them wrote it.
   package let store: String
-  /// The entry of the member log that says so.
+  /// The entry of the member log that began the move.
   package let entry: UInt64
 }
 
@@ -34,7 +34,7 @@ package enum MoveTarget: Sendable, Hashable {
 /// Only the new store gets the entry that ends the move. So a device tells the two stores apart by
 /// their member logs. Their URLs may differ between devices.
 extension RemoteAccount {
-  /// Nil, or where the account goes: the store that this device uses is the one that it leaves.
+  /// The unfinished move away from the store that this device uses, as far as it knows.
   package var move: StoreMove? { keys.membership.move }
 
   /// `body` is called, on any task, when this device reads that the account leaves its store.
