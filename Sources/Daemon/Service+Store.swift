@@ -1,6 +1,7 @@
 internal import ControlProtocol
 internal import Model
 internal import Platform
+internal import RemoteStore
 internal import SyncEngine
 
 /// Checks of what the store holds.
@@ -31,6 +32,7 @@ extension DaemonService {
     }
     let options = VerifyOptions(readsData: request.readsData, sample: request.sample)
     var answer = VerifyAnswer()
+    answer.add(try connection.wait { try await account.account.checkMembers() })
     let progress = connection.progressReporter(unit: "objects")
     for session in sessions {
       let before = answer.objects
@@ -54,6 +56,13 @@ extension VerifyAnswer {
     unlisted += report.unlisted
     missing += report.missing.map { Self.name(of: $0, in: session) }
     damaged += report.damaged.map { Self.name(of: $0, in: session) }
+  }
+
+  fileprivate mutating func add(_ members: MembersCheck) {
+    objects += members.objects
+    checked += members.objects
+    repaired += members.repaired
+    damaged += members.damaged.map { PathBytes($0.object) }
   }
 
   /// The path of a file in its mount, or below the container's name where that has none.

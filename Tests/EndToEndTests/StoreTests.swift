@@ -95,6 +95,33 @@ extension EndToEnd {
       }
     }
 
+    @Test("store verify puts a lost entry of the member log again, and names a damaged one")
+    func memberLog() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          """
+          echo kept > "$A/kept"; synced a b
+          # Devices that have read the first entry do not read it again.
+          entry=$(find "$CLOUD/account/members" -type f | sort | head -1)
+          cp "$entry" saved; rm "$entry"
+          on a store verify > repaired
+          grep -q 'Repaired: 1' repaired
+          cmp "$entry" saved
+          rm "$entry"; echo other > "$entry"
+          status=0; on a store verify > damaged || status=$?
+          same "$status" 1
+          same "$(grep -c '^damaged  account/members/' damaged)" 1
+          rm "$entry"; on b store verify; cmp "$entry" saved
+          # A new device needs all entries.
+          rm "$CLOUD/format"; on b store verify; [ -e "$CLOUD/format" ]
+          """)
+        try await account.device("c")
+        try await account.script("synced c; same \"$(cat \"$C/kept\")\" kept")
+      }
+    }
+
     @Test("store verify uploads again what the backend lost, and names what nobody here has")
     func verify() async throws {
       try await withAccount { account in
