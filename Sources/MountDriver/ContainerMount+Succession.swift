@@ -38,7 +38,7 @@ extension ContainerMount {
       echo.stage.setFormer(thread: record.echo)
       let lost: Int
       do throws(Errno) {
-        lost = try fileSystem.restore(record, start: start)
+        lost = try fileSystem.restore(record, start: start) + requests.versions.restore(record)
       } catch {
         made.abandon()
         throw FuseStartFailure(detail: "the open files cannot be restored", errno: error)

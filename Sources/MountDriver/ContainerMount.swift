@@ -51,7 +51,7 @@ package final class ContainerMount: Sendable {
   package func start() throws(MountError) {
     try mountpoint.prepare()
     let made: FuseSession
-    let requests: RequestHandler
+    let requests: VersionsHandler
     do throws(FuseStartFailure) {
       (made, requests) = try makeSession()
       try made.mount()
@@ -65,11 +65,12 @@ package final class ContainerMount: Sendable {
     keepForSuccessor(made)
   }
 
-  func makeSession() throws(FuseStartFailure) -> (FuseSession, RequestHandler) {
-    let requests = RequestHandler(
-      fileSystem, options: options, passthrough: passthrough, echo: echo.stage, logger: logger)
+  func makeSession() throws(FuseStartFailure) -> (FuseSession, VersionsHandler) {
+    let requests = VersionsHandler(
+      RequestHandler(
+        fileSystem, options: options, passthrough: passthrough, echo: echo.stage, logger: logger))
     let made = try FuseSession(
-      handler: VersionsHandler(requests), mountpoint: path,
+      handler: requests, mountpoint: path,
       options: options.libraryOptions(source: source),
       wishes: FuseWishes(
         passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
@@ -80,8 +81,8 @@ package final class ContainerMount: Sendable {
   }
 
   /// What is there once a session has its connection, before that is served.
-  func begin(_ made: FuseSession, _ requests: RequestHandler) {
-    requests.setNotifier(made.notifier)
+  func begin(_ made: FuseSession, _ requests: VersionsHandler) {
+    requests.ordinary.setNotifier(made.notifier)
     echo.setNotifier(made.notifier)
     passthrough.setFiles(made.backingFiles)
     if let record = fileSystem.record {

@@ -174,25 +174,25 @@ extension VersionsHandler {
     guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else {
       return reply.fail(.readOnlyFileSystem)
     }
-    let wait: VersionsDirectory.VersionWait
+    let wait: OpenVersions.Wait
+    let caller = Caller(reply.caller)
     do throws(Errno) {
-      switch try versions.open(ours) {
+      switch try versions.open(ours, for: caller) {
       case .opened(let handle): return opened(handle, reply)
       case .wait(let missing): wait = missing
       }
     } catch {
       return reply.fail(error)
     }
-    let caller = Caller(reply.caller)
     let parked = reply.park()
-    let ticket = versions.open(wait, for: caller) { [self] result in
+    let ticket = versions.opens.open(wait, for: caller) { [self] result in
       let isAnswered = parked.resume { reply in
         switch result {
         case .success(let handle): opened(handle, reply)
         case .failure(let error): reply.fail(error)
         }
       }
-      if !isAnswered, case .success(let handle) = result { versions.release(handle) }
+      if !isAnswered, case .success(let handle) = result { versions.opens.release(handle) }
     }
     parked.onInterrupt { ticket.cancel() }
   }
@@ -201,7 +201,7 @@ extension VersionsHandler {
     var answer = FuseOpened(handle: handle)
     answer.keepsCache = true
     answer.needsNoFlush = true
-    if !reply.opened(answer) { versions.release(handle) }
+    if !reply.opened(answer) { versions.opens.release(handle) }
   }
 
   func read(
@@ -212,17 +212,36 @@ extension VersionsHandler {
       return ordinary.read(
         node: node, handle: handle, offset: offset, count: count, reply: reply)
     }
-    let file: OpenFile
-    do throws(Errno) { file = try versions.file(handle) } catch { return reply.fail(error) }
-    reply.data(descriptor: file.descriptor, offset: offset, count: count)
-    withExtendedLifetime(file) {}
+    let file: OpenFile?
+    do throws(Errno) { file = try versions.opens.file(handle) } catch { return reply.fail(error) }
+    if let file {
+      reply.data(descriptor: file.descriptor, offset: offset, count: count)
+      return withExtendedLifetime(file) {}
+    }
+    let caller = Caller(reply.caller)
+    let parked = reply.park()
+    do throws(Errno) {
+      let ticket = try versions.opens.bring(handle, for: caller) { result in
+        parked.resume { reply in
+          switch result {
+          case .success(let file):
+            reply.data(descriptor: file.descriptor, offset: offset, count: count)
+            withExtendedLifetime(file) {}
+          case .failure(let error): reply.fail(error)
+          }
+        }
+      }
+      parked.onInterrupt { ticket.cancel() }
+    } catch {
+      parked.resume { $0.fail(error) }
+    }
   }
 
   func release(node: UInt64, handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
     guard node >= VersionNode.first else {
       return ordinary.release(node: node, handle: handle, reply: reply)
     }
-    versions.release(handle)
+    versions.opens.release(handle)
     reply.done()
   }
 
@@ -247,7 +266,7 @@ extension VersionsHandler {
         node: node, handle: handle, offset: offset, whence: whence, reply: reply)
     }
     let size: Int64
-    do throws(Errno) { size = Int64(try versions.file(handle).status().st_size) } catch {
+    do throws(Errno) { size = Int64(clamping: try versions.opens.size(handle)) } catch {
       return reply.fail(error)
     }
     guard offset >= 0, offset < size else { return reply.fail(.noSuchAddressOrDevice) }

@@ -92,6 +92,35 @@ extension EndToEnd {
       }
     }
 
+    @Test("an open version goes on, and its content is brought again", .enabled(if: canKeep))
+    func openVersion() async throws {
+      try await withAccount { account in
+        try await account.device("a")
+        try await account.device("b")
+        try await account.script(
+          Self.prelude + #"""
+            echo first > "$A/file"; synced a b; cat "$B/file" > /dev/null
+            on a offline on; on b offline on
+            head -c 3000000 /dev/urandom > "$A/file"; cp -p "$A/file" earlier
+            sleep 0.02; echo later > "$B/file"
+            on a offline off; on b offline off; synced a b a b
+            loser=$(on b versions list "$B/file" | awk '$1 == "conflict" { print $2 }')
+            on b unmount "$B_MOUNT"
+            kill $(daemon b); until_true 30 gone $(daemon b)
+            on b mount "$CONTAINER" "$B_MOUNT"
+            exec 7< "$B_MOUNT/.ubiquity/versions/Documents/file/$loser"
+            dd bs=1000 count=1 status=none <&7 > shown
+            old=$(daemon b)
+            kill -9 $old
+            until_true 20 other b $old
+            same "$(stat -L -c %s /dev/fd/7)" 3000000
+            cat <&7 >> shown
+            cmp shown earlier
+            exec 7<&-
+            """#)
+      }
+    }
+
     @Test("a mount is restored where its keeper was killed too", .enabled(if: canKeep))
     func killedKeeper() async throws {
       try await withAccount { account in

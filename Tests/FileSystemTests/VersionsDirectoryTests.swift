@@ -68,12 +68,12 @@ import Testing
     let second = try await bench.open(node)
     #expect(try bench.read(first) == "loser" && bench.read(second) == "loser")
     #expect(bench.fetcher.asked == 1)
-    bench.versions.release(first)
+    bench.versions.opens.release(first)
     #expect(try bench.read(second) == "loser")
-    #expect(throws: Errno.badFileDescriptor) { try bench.versions.file(first) }
-    bench.versions.release(second)
+    #expect(throws: Errno.badFileDescriptor) { try bench.versions.opens.file(first) }
+    bench.versions.opens.release(second)
     // It stays for a moment.
-    bench.versions.release(try await bench.open(node))
+    bench.versions.opens.release(try await bench.open(node))
     #expect(bench.fetcher.asked == 1)
   }
 
@@ -142,7 +142,7 @@ import Testing
     try bench.container.write(writer, "CHANGED")
     bench.container.system.release(writer)
     #expect(try bench.read(version) == "current")
-    bench.versions.release(version)
+    bench.versions.opens.release(version)
   }
 
   @Test func aVersionThatWasResolvedStaysToWhoHasItOpen() async throws {
@@ -160,9 +160,47 @@ import Testing
     #expect(try bench.versions.status(.mirror(.root)).modified > before)
     #expect(try bench.versions.status(node).size == 5)
     #expect(try bench.read(handle) == "loser")
-    bench.versions.release(handle)
+    bench.versions.opens.release(handle)
     bench.versions.forget(node, count: 1)
     #expect(throws: Errno.staleNFSFileHandle) { try bench.versions.status(node) }
+  }
+
+  @Test("an open of an earlier daemon keeps its handle, and its content is brought again")
+  func succession() async throws {
+    let bench = try VersionsBench(record: try MountRecord())
+    let file = try bench.container.appear("file", Array("current".utf8))
+    let loser = try bench.addConflict(to: file, "loser", seconds: 7)
+    let resolved = try bench.addConflict(to: file, "resolved", seconds: 8)
+    let node = try bench.node(loser, of: file)
+    let kept = try await bench.open(node)
+    let closed = try await bench.open(node)
+    let gone = try await bench.open(bench.node(resolved, of: file))
+    bench.versions.opens.release(closed)
+    try bench.change(file) { $0.conflicts.removeAll { $0.id == resolved.id } }
+    try bench.container.catalog.commit(durable: false)
+
+    let next = try VersionsBench(after: bench)
+    next.fetcher.offer("loser", as: loser.id)
+    #expect(try next.versions.status(node).size == 5)
+    #expect(try next.versions.opens.size(kept) == 5)
+    #expect(try next.versions.opens.file(kept) == nil)
+    let found = try await withCheckedThrowingContinuation { done in
+      do {
+        _ = try next.versions.opens.bring(kept, for: Caller(user: 0, group: 0)) {
+          done.resume(with: $0.mapError { $0 as any Error })
+        }
+      } catch {
+        done.resume(throwing: error)
+      }
+    }
+    #expect(try found.read(count: 100, at: 0) == Array("loser".utf8))
+    #expect(try next.read(kept) == "loser")
+    for handle in [closed, gone] {
+      #expect(throws: Errno.badFileDescriptor) { try next.versions.opens.file(handle) }
+    }
+    next.versions.opens.release(kept)
+    let after = try VersionsBench(after: next)
+    #expect(throws: Errno.badFileDescriptor) { try after.versions.opens.file(kept) }
   }
 
   @Test func whatIsGivenUpIsForgotten() async throws {
@@ -175,7 +213,7 @@ import Testing
       Issue.record("it is here already")
       return
     }
-    let ticket = bench.versions.open(wait) { _ in Issue.record("it was given up") }
+    let ticket = bench.versions.opens.open(wait) { _ in Issue.record("it was given up") }
     ticket.cancel()
     bench.fetcher.letGo()
     #expect(try await bench.read(bench.open(node)) == "loser")
@@ -188,10 +226,20 @@ private final class VersionsBench: Sendable {
   let versions: VersionsDirectory
   let fetcher = VersionFetcher()
 
-  init() throws {
-    container = try Container()
+  init(record: MountRecord? = nil) throws {
+    container = try Container(record: record)
     versions = VersionsDirectory(fileSystem: container.system)
     container.coordinator.setVersionFetcher(fetcher)
+  }
+
+  /// The next daemon, after a kill.
+  init(after former: VersionsBench) throws {
+    let record = try MountRecord(try #require(former.container.system.record).file)
+    container = try Container(record: record, imageOf: former.container)
+    versions = VersionsDirectory(fileSystem: container.system)
+    container.coordinator.setVersionFetcher(fetcher)
+    _ = try container.system.restore(record, start: Timestamp(nanoseconds: 0))
+    _ = versions.restore(record)
   }
 
   func record(_ number: InodeNumber) throws -> ItemRecord {
@@ -247,13 +295,16 @@ private final class VersionsBench: Sendable {
     case .opened(let handle): return handle
     case .wait(let wait):
       return try await withCheckedThrowingContinuation { done in
-        _ = versions.open(wait) { result in done.resume(with: result.mapError { $0 as any Error }) }
+        _ = versions.opens.open(wait) { result in
+          done.resume(with: result.mapError { $0 as any Error })
+        }
       }
     }
   }
 
   func read(_ handle: UInt64) throws -> String {
-    String(decoding: try versions.file(handle).read(count: 100, at: 0), as: UTF8.self)
+    let file = try #require(try versions.opens.file(handle))
+    return String(decoding: try file.read(count: 100, at: 0), as: UTF8.self)
   }
 }
 

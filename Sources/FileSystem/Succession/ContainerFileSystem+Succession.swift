@@ -24,7 +24,8 @@ extension ContainerFileSystem {
     done.merge(record.doneRequests()) { first, _ in first }
     var opens: [UInt64: RecordedOpen] = [:]
     var lost = 0
-    for (slot, open) in record.openings.all() {
+    // Versions are restored by `VersionsDirectory`.
+    for (slot, open) in record.openings.all() where open.version == nil {
       do throws(Errno) {
         try restore(open, slot, service, start)
         if open.request != 0 { opens[open.request] = open }

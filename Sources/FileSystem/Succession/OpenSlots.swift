@@ -1,6 +1,13 @@
 internal import Catalog
+internal import Model
 internal import Platform
 internal import SystemPackage
+
+/// The version that an open in the hidden directory is of.
+struct RecordedVersion {
+  let inode: InodeNumber
+  let id: VersionID
+}
 
 /// An open of a file, as the kernel has it.
 struct RecordedOpen {
@@ -19,6 +26,8 @@ struct RecordedOpen {
   /// the connection, and fails an open of the inode with another number.
   var backing: Int32?
   var process: Int32 = 0
+  /// Of an open in the hidden directory, of which `number` is the node. It has no backing file.
+  var version: RecordedVersion?
 }
 
 /// The opens of a mount in its record. A slot has the number of its open, which is written last and
@@ -62,6 +71,11 @@ final class OpenSlots: Sendable {
     memory.store(Self.flags(of: open), at: place + 24)
     memory.store(UInt64(UInt32(bitPattern: open.backing ?? 0)), at: place + 32)
     memory.store(UInt64(UInt32(bitPattern: open.process)), at: place + 40)
+    if let version = open.version {
+      memory.store(version.inode.rawValue, at: place + 32)
+      memory.store(version.id.high, at: place + 48)
+      memory.store(version.id.low, at: place + 56)
+    }
     memory.store(open.handle, at: place)
     return slot
   }
@@ -81,6 +95,16 @@ final class OpenSlots: Sendable {
       let flags = memory.word(at: place + 24)
       func has(_ bit: UInt64) -> Bool { flags & 1 << bit != 0 }
       let backing = Int32(truncatingIfNeeded: memory.word(at: place + 32))
+      if has(5) {
+        let id = VersionID(high: memory.word(at: place + 48), low: memory.word(at: place + 56))
+        let version = RecordedVersion(inode: InodeNumber(memory.word(at: place + 32)), id: id)
+        return (
+          slot,
+          RecordedOpen(
+            handle: handle, request: memory.word(at: place + 8),
+            number: InodeNumber(memory.word(at: place + 16)), canRead: true, version: version)
+        )
+      }
       let open = RecordedOpen(
         handle: handle, request: memory.word(at: place + 8),
         number: InodeNumber(memory.word(at: place + 16)), canRead: has(0), canWrite: has(1),
@@ -91,7 +115,10 @@ final class OpenSlots: Sendable {
   }
 
   private static func flags(of open: RecordedOpen) -> UInt64 {
-    let bits = [open.canRead, open.canWrite, open.needsFlush, open.tellsFlush, open.asks]
+    let bits = [
+      open.canRead, open.canWrite, open.needsFlush, open.tellsFlush, open.asks,
+      open.version != nil,
+    ]
     return bits.enumerated().reduce(0) { $0 | ($1.element ? 1 << UInt64($1.offset) : 0) }
   }
 }

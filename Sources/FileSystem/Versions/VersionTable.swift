@@ -46,6 +46,11 @@ final class VersionTable: Sendable {
     }
   }
 
+  /// A number that the kernel has from an earlier daemon. It forgets all of its lookups at once.
+  func restore(_ version: KnownVersion, as number: UInt64) {
+    known.withLock { $0[number] = version }
+  }
+
   subscript(number: UInt64) -> KnownVersion? { known.withLock { $0[number] } }
 
   func forget(_ number: UInt64, count: UInt64) {

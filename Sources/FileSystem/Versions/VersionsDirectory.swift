@@ -2,7 +2,6 @@ internal import Catalog
 package import Coordination
 internal import Model
 package import Platform
-internal import Synchronization
 package import SystemPackage
 
 /// The hidden directory `.ubiquity` of a mount's root, whose `versions` mirrors the tree: a file with
@@ -21,17 +20,8 @@ package final class VersionsDirectory: Sendable {
   let fileSystem: ContainerFileSystem
   var catalog: ContainerCatalog { fileSystem.catalog }
   let table = VersionTable()
-  private let contents: VersionContents
-  private let handles = Lock<[UInt64: Opened]>([:])
-  /// Begins anywhere: the kernel may say once more that an open of an earlier daemon is closed.
-  private let nextHandle = Atomic<UInt64>(
-    VersionNode.first + UInt64.random(in: 0..<1 << 40) << 16)
+  package let opens: OpenVersions
   private let noticed: Lock<Noticed>
-
-  private struct Opened {
-    let version: VersionID
-    let file: OpenFile
-  }
 
   /// The state of the log that was seen last, and when a newer one was first seen.
   private struct Noticed {
@@ -41,7 +31,7 @@ package final class VersionsDirectory: Sendable {
 
   package init(fileSystem: ContainerFileSystem) {
     self.fileSystem = fileSystem
-    contents = VersionContents(coordinator: fileSystem.coordinator)
+    opens = OpenVersions(fileSystem: fileSystem)
     noticed = Lock(Noticed(time: fileSystem.now()))
   }
 
@@ -107,8 +97,7 @@ package final class VersionsDirectory: Sendable {
 
   /// The kernel has forgotten everything.
   package func reset() {
-    handles.withLock { $0 = [:] }
-    contents.removeAll()
+    opens.reset()
     table.removeAll()
   }
 
@@ -163,63 +152,37 @@ package final class VersionsDirectory: Sendable {
     }
   }
 
-  // MARK: Reading
+  // MARK: Opening
 
-  package enum OpenStep: Sendable {
-    case opened(handle: UInt64)
-    /// It has to come first; `open` with a completion does that.
-    case wait(VersionWait)
-  }
-
-  /// A version that is to be brought.
-  package struct VersionWait: Sendable {
-    fileprivate let version: ContentVersion
-    fileprivate let inode: InodeNumber
-  }
-
-  package func open(_ node: VersionNode) throws(Errno) -> OpenStep {
+  package func open(_ node: VersionNode, for caller: Caller = Caller(user: 0, group: 0))
+    throws(Errno) -> OpenVersions.Step
+  {
     guard case .version(let number) = node else { throw Errno.isDirectory }
     guard let known = table[number] else { throw Errno.staleNFSFileHandle }
-    guard let file = contents.openReady(known.version.id) else {
-      return .wait(VersionWait(version: known.version, inode: known.inode))
-    }
-    return .opened(handle: add(known.version.id, file))
+    return try opens.open(known, node, for: caller)
   }
 
-  /// Brings the whole content. `completion` gets a handle, to be released by who has it, or the errno; it
-  /// is called once, on any thread, perhaps before this has returned, and not after a `cancel`.
-  package func open(
-    _ wait: VersionWait, for caller: Caller = Caller(user: 0, group: 0),
-    completion: @escaping @Sendable (Result<UInt64, Errno>) -> Void
-  ) -> any FetchTicket {
-    let ticket = LaterTicket {}
-    @Sendable func begin(_ permission: DownloadPermission) -> any FetchTicket {
-      contents.open(wait.version, of: wait.inode, permission) { [self] result in
-        if case .failure(let error) = result, error == permission.refusal(of: .version) {
-          fileSystem.coordinator.noteDenied(wait.inode, for: permission.cause(.version))
-        }
-        completion(result.map { add(wait.version.id, $0) })
+  // MARK: Succession
+
+  /// Goes on with what an earlier daemon left in the record; gives how many opens could not be
+  /// restored, such as of a version that was resolved meanwhile. Before requests are served.
+  package func restore(_ record: MountRecord) -> Int {
+    var lost = 0
+    for (slot, open) in record.openings.all() {
+      guard let version = open.version,
+        case .version(let number)? = VersionNode(open.number.rawValue)
+      else { continue }
+      guard let inode = try? fileSystem.inode(version.inode),
+        let found = try? versions(of: inode).first(where: { $0.id == version.id })
+      else {
+        record.openings.remove(slot)
+        lost += 1
+        continue
       }
+      let known = KnownVersion(found, of: inode)
+      table.restore(known, as: number)
+      opens.restore(open, known, in: slot)
     }
-    let now = fileSystem.coordinator.downloads.permission(ofThread: caller.process) { permission in
-      ticket.begin { begin(permission) }
-    }
-    return now.map(begin) ?? ticket
-  }
-
-  private func add(_ version: VersionID, _ file: OpenFile) -> UInt64 {
-    let handle = nextHandle.add(1, ordering: .relaxed).oldValue
-    handles.withLock { $0[handle] = Opened(version: version, file: file) }
-    return handle
-  }
-
-  package func file(_ handle: UInt64) throws(Errno) -> OpenFile {
-    guard let opened = handles.withLock({ $0[handle] }) else { throw Errno.badFileDescriptor }
-    return opened.file
-  }
-
-  package func release(_ handle: UInt64) {
-    guard let opened = handles.withLock({ $0.removeValue(forKey: handle) }) else { return }
-    contents.close(opened.version)
+    return lost
   }
 }
