@@ -1,5 +1,5 @@
 package import Backend
-package import Model
+package import RecordFormat
 package import SystemPackage
 
 /// Why the account's data could not be read or written.
@@ -14,7 +14,7 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   /// The secret was the one of this account. The account has another one since.
   case secretChanged
   /// This device was removed from the account by another one.
-  case removed(by: Model.DeviceID)
+  case removed(by: Member)
   /// The account leaves this store for another one.
   case moved(to: String)
   /// The target of a move has objects of another account, or of another history of this one.
@@ -64,10 +64,11 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
     case .secretChanged:
       "the account's secret was changed: sign in with what `ubiquityfs account secret` prints now on "
         + "a device that is signed in"
-    case .removed(let device):
-      "this device was removed from the account by device \(device). Nothing is uploaded or "
-        + "downloaded any more. Everything that is local stays. To join again, sign out and sign in "
-        + "with the account's new secret, or with a code of `ubiquityfs account pair`"
+    case .removed(let remover):
+      "this device was removed from the account by the device \(remover.name) "
+        + "(\(remover.device)). Nothing is uploaded or downloaded any more. Everything that is "
+        + "local stays. To join again, sign out and sign in with the account's new secret, or with "
+        + "a code of `ubiquityfs account pair`"
     case .moved(let store):
       "the account moves from this store to \(store). This device uploads nothing until it uses "
         + "the new store, and keeps all local files. If it cannot reach the new store, run "

@@ -69,9 +69,10 @@ final class AccountState: Sendable {
   /// Throws `.removed` once this device knows that it was removed from the account.
   func requireNotRemoved() throws(RemoteError) {
     guard let identity else { return }
-    if let remover = state.withLock({ $0.remover(of: identity.device) }) {
-      throw .removed(by: remover)
+    let remover = state.withLock { state in
+      state.remover(of: identity.device).flatMap { state.known($0) }
     }
+    if let remover { throw .removed(by: remover) }
   }
 
   /// This device has read an entry that begins a move, and none that ends it.

@@ -36,7 +36,7 @@ enum CycleFailure: Error {
     case .remote(.cancelled), .cancelled: .stopped
     case .remote(.store(.notPermitted(let reason))):
       .notPermitted(StoreError.notPermitted(reason).description)
-    case .remote(.removed(let device)): .removed(RemoteError.removed(by: device).description)
+    case .remote(.removed(let remover)): .removed(RemoteError.removed(by: remover).description)
     case .remote(let error): .failed(error.description)
     case .local(let text), .unsound(let text): .failed(text)
     case .overtaken:

@@ -73,12 +73,12 @@ struct MembershipTests {
     _ = try await one.account.rotate(removing: [lost.id], secret: Self.newSecret)
     try await one.write("later", low: 4)
     let container = try await lost.container()
-    await #expect(throws: RemoteError.removed(by: one.id)) {
+    await #expect(throws: RemoteError.removed(by: one.identity.member)) {
       _ = try await container.segments(after: head)
     }
     let next = try MemberDevice(after: lost, in: store)
     #expect(next.account.remover == one.id)
-    await #expect(throws: RemoteError.removed(by: one.id)) {
+    await #expect(throws: RemoteError.removed(by: one.identity.member)) {
       _ = try await next.write("x", low: 5, after: head)
     }
   }
