@@ -37,7 +37,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-revocation soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -120,6 +120,9 @@ conformance: build ## run public POSIX suites in a mount and in a native directo
 
 soak-rollback: build ## three devices on a store that is set back over and over (RESTORES=, ROLLBACK='--backend ceph')
 	@Tests/soak/rollback --binary $(binary) --restores $(RESTORES) $(ROLLBACK)
+
+soak-revocation: build ## what a removed device can still do, on a store (REVOCATION='--backend ceph')
+	@Tests/soak/revocation --binary $(binary) $(REVOCATION)
 
 soak-tests: ## run the tests on real mounts over and over (SOAK= times)
 	@.ci/setup tests
