@@ -241,11 +241,13 @@ def lister(watch, top, numbers):
         with open(os.path.join(top, name), "wb"):
             pass
 
-    def listed():
-        return {entry.name: entry.stat().st_size for entry in os.scandir(top)}
-
     while not watch.is_over.is_set():
-        watch.check(watch.call(listed).keys() == names, f"{top}: other names")
+        found = set()
+        with watch.call(os.scandir, top) as entries:
+            while entry := watch.call(next, entries, None):
+                watch.call(os.stat, entry.path)
+                found.add(entry.name)
+        watch.check(found == names, f"{top}: other names")
         time.sleep(0.01)
 
 
