@@ -185,7 +185,7 @@ let package = Package(
     .testTarget(
       name: "CoordinationTests",
       dependencies: ["Coordination", "Catalog", "Model", "Platform", system],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
       swiftSettings: plainSettings),
@@ -207,21 +207,21 @@ let package = Package(
       dependencies: [
         "RemoteStore", "RecordFormat", "Backend", "BackendDirectory", "Model", "Platform", system,
       ],
-      swiftSettings: hotSettings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "SyncEngineTests",
       dependencies: [
         "SyncEngine", "Catalog", "ContentStore", "Coordination", "Backend", "RecordFormat",
         "RemoteStore", "Model", "Platform", logging, system,
       ],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "FileSystemTests",
       dependencies: [
         "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform",
         "OperationSequences", system,
       ],
-      swiftSettings: settings),
+      swiftSettings: plainSettings),
     .testTarget(
       name: "MountDriverTests",
       dependencies: [
