@@ -15,13 +15,14 @@ import traceback
 
 
 class Watch:
-    """What a program tells: how many calls it made, the longest of them, and its first errors."""
+    """The figures of one program: its calls, the longest of them, those above a second, and its first errors."""
 
     def __init__(self, context, name):
         self.name = name
         self.calls = context.Value("Q", 0, lock=False)
         self.longest = context.Value("d", 0, lock=False)
         self.errors = context.SimpleQueue()
+        self.slow = context.SimpleQueue()
         self.is_over = context.Event()
 
     def call(self, function, *arguments, **named):
@@ -33,6 +34,8 @@ class Watch:
             self.calls.value += 1
             if took > self.longest.value:
                 self.longest.value = took
+            if took > 1:
+                self.slow.put(f"{time.time():.3f} {self.name}: {function.__name__} took {took:.3f} s")
 
     def check(self, is_right, text):
         if not is_right:
