@@ -55,7 +55,7 @@ extension FuseSession {
     began()
   }
 
-  /// After `resume`, in place of `run`.
+  /// After `resume`, in place of `runResent`.
   package func abandon() { _ = failed(.ioError) }
 
   private func failed(_ code: Errno, _ detail: String = "") -> FuseStartFailure {
@@ -99,13 +99,18 @@ extension FuseSession {
     return data.pointee.`init`.is_answered != 0 && data.pointee.`init`.differs == 0
   }
 
-  /// After `run`: the kernel sends what the other daemon had not answered.
-  package func askForRest() throws(FuseStartFailure) {
+  /// In place of `run`, after `resume`. The kernel first sends again what the other daemon had not
+  /// answered.
+  ///
+  /// The kernel sends again every request that a daemon has read and not answered. If this daemon
+  /// read requests before, it would get them twice, and do them twice.
+  package func runResent() throws(FuseStartFailure) {
     let device = descriptor.withLock { $0 }
     let code = device.map { ubiquity_fuse_resend($0) } ?? -ENODEV
     guard code == 0 else {
-      throw FuseStartFailure(detail: "no requests can be sent again", errno: Errno(rawValue: -code))
+      throw failed(Errno(rawValue: -code), "no requests can be sent again")
     }
+    run()
   }
 
   /// Reads no more requests and answers none of those that wait; returns when none is being handled.

@@ -124,7 +124,8 @@ package final class FuseSession: @unchecked Sendable {
     return top
   }
 
-  /// Serves requests on threads of its own and returns at once.
+  /// Serves requests on threads of its own and returns at once. A connection that another daemon
+  /// began needs `runResent`.
   package func run() {
     context.transport.prepare(session, data, isWanted: usesRing)
     _ = startThread {

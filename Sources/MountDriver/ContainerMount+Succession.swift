@@ -45,8 +45,7 @@ extension ContainerMount {
       }
       if lost > 0 { logger("\(path): \(lost) open files could not be restored") }
       keepForSuccessor(made)
-      made.run()
-      try made.askForRest()
+      try made.runResent()
       refresh(made)
     } catch {
       throw failure(error)
