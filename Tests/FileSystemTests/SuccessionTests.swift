@@ -112,12 +112,35 @@ import Testing
     ).inode.number
     let other = try MountRecord()
     let next = try Container(record: other, imageOf: container)
-    #expect(next.catalog.doneRequests.values.contains(made))
+    #expect(next.catalog.doneRequests.contains { $0.number == made })
     #expect(try next.system.restore(other, start: start) == 0)
     #expect(throws: Errno.fileExists) {
       try next.system.make(
         next.name("made"), in: .root, new, request: request(2, isResent: true))
     }
+  }
+
+  /// The next daemon opens the catalog, which begins the journal anew, and is killed before it
+  /// answers. `restores`: after it has read the record.
+  @Test("a change is not made again when the next daemon is killed, too", arguments: [false, true])
+  func secondKill(restores: Bool) throws {
+    let container = try Container(record: try MountRecord())
+    let new = NewItem(kind: .directory, mode: 0o755, owner: 0, group: 0)
+    // As where the kill came between the journal and the record.
+    container.catalog.setDoneObserver(nil)
+    let made = try container.system.make(
+      container.name("made"), in: .root, new, request: request(2)
+    ).inode.number
+    let record = try MountRecord(try #require(container.system.record).file)
+    let next = try Container(record: record, imageOf: container)
+    if restores { #expect(try next.system.restore(record, start: start) == 0) }
+    // The database alone tells of this one, and no longer of others.
+    _ = try next.make(.directory, "other")
+    let last = try successor(of: next)
+    #expect(
+      try last.system.make(
+        last.name("made"), in: .root, new, request: request(2, isResent: true)
+      ).inode.number == made)
   }
 
   @Test("an open that was made, and not answered, is the one that is answered")

@@ -24,9 +24,9 @@ package final class ContainerCatalog: Sendable {
   package let endedUncleanly: Bool
   /// Content files of inodes that were orphans when the catalog was last in use. No row names them.
   package let startupObsolete: [ContentKey]
-  /// Requests of the kernel's that the former process did and may not have answered, as far as the
-  /// database and its journal tell: see `setDoneObserver`.
-  package let doneRequests: [UInt64: InodeNumber]
+  /// Requests of the kernel's that former processes did and may not have answered, as far as the
+  /// database and its journal tell, the last at the end: see `setDoneObserver`.
+  package let doneRequests: [DoneRequest]
 
   /// Opens the catalog at `path`, making it where it is missing. `owner` and `group` are those of a
   /// new catalog's root and `Documents`. `keepsOrphans`: programs may still have them open.
@@ -35,8 +35,7 @@ package final class ContainerCatalog: Sendable {
   ) throws(CatalogError) {
     let opened = try CatalogOpening.open(
       path: path, owner: owner, group: group, clock: clock, keepsOrphans: keepsOrphans)
-    doneRequests = Dictionary(
-      opened.done.map { ($0.request, $0.number) }, uniquingKeysWith: { $1 })
+    doneRequests = opened.done
     endedUncleanly = opened.endedUncleanly
     startupObsolete = opened.obsolete
     foldedNames = opened.engine.folded

@@ -101,13 +101,36 @@ struct RedoRecord {
 }
 
 /// A request of the kernel's that an operation did, with the inode that the answer tells of.
-struct DoneRequest {
-  let request: UInt64
-  let number: InodeNumber
+package struct DoneRequest: Sendable {
+  package let request: UInt64
+  package let number: InodeNumber
 
   /// Of the last one that is in no record of the journal, in the database.
   static let key = "done.request"
   static let numberKey = "done.inode"
+  /// The last ones of a journal that was replayed, in the database.
+  static let replayedKey = "done.replayed"
+  /// A daemon does only as many requests at a time as it has threads.
+  package static let mostUnanswered = 64
+
+  static func encode(_ list: ArraySlice<DoneRequest>) -> [UInt8] {
+    list.flatMap { done in
+      [done.request, done.number.rawValue].flatMap { word in
+        withUnsafeBytes(of: word.littleEndian) { Array($0) }
+      }
+    }
+  }
+
+  static func decode(_ bytes: [UInt8]) -> [DoneRequest] {
+    stride(from: 0, to: bytes.count & ~15, by: 16).map { place in
+      func word(_ offset: Int) -> UInt64 {
+        bytes.withUnsafeBytes {
+          UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: place + offset, as: UInt64.self))
+        }
+      }
+      return DoneRequest(request: word(0), number: InodeNumber(word(8)))
+    }
+  }
 }
 
 /// Reads a record and does it to the database.

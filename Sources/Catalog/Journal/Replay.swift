@@ -13,14 +13,14 @@ struct Replay {
   struct Result {
     /// Of the last record that is done.
     var sequence: UInt64
-    /// What the database, or a record that was replayed, says was done for the kernel.
+    /// The kernel's requests that were done, by the database and the replayed records, in order.
     var done: [DoneRequest]
   }
 
   /// Durable only when the database's log is synchronised: not before that may the journal be begun
   /// anew.
   func run(_ now: Int64) throws -> Result {
-    var result = Result(sequence: try meta("redo.sequence"), done: [])
+    var result = Result(sequence: try meta("redo.sequence"), done: try replayedBefore())
     let request = try meta(DoneRequest.key)
     if request != 0 {
       let number = InodeNumber(try meta(DoneRequest.numberKey))
@@ -37,6 +37,10 @@ struct Replay {
         result.done += reader.done
       }
       try queries.metaSet.run(connection, "redo.sequence", last.sequence.column)
+      // The journal forgets them now. This process may end before they are answered.
+      try queries.metaSet.run(
+        connection, DoneRequest.replayedKey,
+        DoneRequest.encode(result.done.suffix(DoneRequest.mostUnanswered)))
       try noteExclusions()
       try queries.commit.run(connection)
     } catch {
@@ -53,6 +57,11 @@ struct Replay {
     if try query.find(connection, where: { _ in true }) {
       try queries.metaSet.run(connection, "exclusions", Int64(1))
     }
+  }
+
+  private func replayedBefore() throws -> [DoneRequest] {
+    let bytes = try queries.metaGet.first(connection, DoneRequest.replayedKey) { $0.blob(0) }
+    return DoneRequest.decode(bytes ?? [])
   }
 
   private func meta(_ key: String) throws -> UInt64 {

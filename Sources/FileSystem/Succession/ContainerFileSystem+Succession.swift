@@ -20,8 +20,7 @@ extension ContainerFileSystem {
     nodes.inherit(try record.knownInodes(), orphans: orphans)
     let service = passthrough.withLock { $0 }
     handles.begin(at: record.firstHandleOfSuccessor())
-    var done = catalog.doneRequests
-    done.merge(record.doneRequests()) { first, _ in first }
+    let done = inheritDone(record)
     var opens: [UInt64: RecordedOpen] = [:]
     var lost = 0
     // Versions are restored by `VersionsDirectory`.
@@ -40,6 +39,18 @@ extension ContainerFileSystem {
       try catalog.commit(durable: true)
     }
     return lost
+  }
+
+  /// Puts the requests that only the catalog has into the record. This daemon may be killed, too,
+  /// before it answers them, and the catalog does not keep them.
+  private func inheritDone(_ record: MountRecord) -> [UInt64: InodeNumber] {
+    var done = record.doneRequests()
+    for entry in catalog.doneRequests.suffix(DoneRequest.mostUnanswered)
+    where done[entry.request] == nil {
+      record.addDone(entry.request, entry.number)
+    }
+    for entry in catalog.doneRequests { done[entry.request] = entry.number }
+    return done
   }
 
   private func restore(
