@@ -135,8 +135,7 @@ def namer(watch, top, numbers):
     def place(name):
         return os.path.join(top, name)
 
-    while not watch.is_over.is_set():
-        number += 1
+    def once():
         one, other = place(f"one-{number}"), place(f"other-{number}")
         watch.call(os.mkdir, one)
         file = watch.call(os.open, os.path.join(one, "new"), os.O_CREAT | os.O_EXCL | os.O_RDWR)
@@ -161,6 +160,13 @@ def namer(watch, top, numbers):
         watch.call(os.unlink, place("fifo"))
         watch.call(os.rmdir, other)
         watch.check(sorted(os.listdir(top)) == ["document"], f"there is {os.listdir(top)}")
+
+    while not watch.is_over.is_set():
+        number += 1
+        try:
+            once()
+        except OSError as error:
+            raise AssertionError(f"there is {sorted(os.listdir(top))}") from error
 
 
 def locker(watch, top, numbers):
