@@ -143,6 +143,36 @@ import Testing
       ).inode.number == made)
   }
 
+  /// A change of the sync engine is committed before the next record is written. The commit has the
+  /// change of the name, too. The daemon is killed between the two.
+  @Test("a change is not made again when its commit came before its record")
+  func committedWithoutRecord() throws {
+    let container = try Container(record: try MountRecord())
+    let new = NewItem(kind: .directory, mode: 0o755, owner: 0, group: 0)
+    container.catalog.setDoneObserver(nil)
+    try container.catalog.noteWriting(snapshotAt: 1)
+    let made = try container.system.make(
+      container.name("made"), in: .root, new, request: request(2)
+    ).inode.number
+    for file in ["a", "b"] {
+      try Files.remove("\(container.directory)/catalog.sqlite-redo-\(file)")
+    }
+    let next = try successor(of: container)
+    #expect(
+      try next.system.make(
+        next.name("made"), in: .root, new, request: request(2, isResent: true)
+      ).inode.number == made)
+  }
+
+  @Test("the number of a removed item is not given to another after a kill")
+  func numbers() throws {
+    let container = try Container(record: try MountRecord())
+    let gone = try container.make(.directory, "gone")
+    try container.system.remove(container.name("gone"), in: .root, directory: true)
+    let next = try successor(of: container)
+    #expect(try next.make(.directory, "new") > gone)
+  }
+
   @Test("an open that was made, and not answered, is the one that is answered")
   func doneOpen() throws {
     let container = try Container(record: try MountRecord())

@@ -76,6 +76,8 @@ extension Engine {
         unjournaled.removeAll(keepingCapacity: true)
         logCommits += 1
       }
+      // The commit has an operation that the journal does not have yet, or covers its record.
+      try storeDoing()
       try commitTransaction(upTo: journal.sequence)
     }
   }

@@ -192,9 +192,10 @@ final class Engine {
     if request != 0 { doing = DoneRequest(request: request, number: number) }
   }
 
-  /// For an operation that leaves no record.
-  private func storeDoing() throws {
-    guard let doing else { return }
+  /// Puts the request of the present operation into the open transaction, if there is one. Its
+  /// record in the journal is missing, or is not read after a commit that covers it.
+  func storeDoing() throws {
+    guard let doing, connection.isInTransaction else { return }
     try queries.metaSet.run(connection, DoneRequest.key, doing.request.column)
     try queries.metaSet.run(connection, DoneRequest.numberKey, doing.number.column)
   }

@@ -137,6 +137,9 @@ package struct DoneRequest: Sendable {
 struct RedoReader {
   /// What the record says was done for the kernel.
   private(set) var done: [DoneRequest] = []
+  /// The greatest that the record names, of what is gone again too: the kernel may know it.
+  private(set) var greatestInode: UInt64 = 0
+  private(set) var greatestEntry: Int64 = 0
   private let bytes: ArraySlice<UInt8>
   private var position: Int
 
@@ -153,6 +156,7 @@ struct RedoReader {
       switch tag {
       case .inode:
         let inode = try inode()
+        greatestInode = max(greatestInode, inode.number.rawValue)
         // The database may have later rows already, in which another inode stands for the item; its own
         // record follows.
         if !inode.isDetached {
@@ -166,6 +170,7 @@ struct RedoReader {
       case .entry:
         let (parent, name) = try place()
         let id = Int64(bitPattern: try word())
+        greatestEntry = max(greatestEntry, id)
         try queries.putEntry.run(
           connection, id, parent.column, name, InodeNumber(try word()).column)
       case .noEntry:

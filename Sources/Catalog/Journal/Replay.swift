@@ -15,6 +15,9 @@ struct Replay {
     var sequence: UInt64
     /// The kernel's requests that were done, by the database and the replayed records, in order.
     var done: [DoneRequest]
+    /// The greatest numbers in the records. No number is given twice.
+    var greatestInode: UInt64 = 0
+    var greatestEntry: Int64 = 0
   }
 
   /// Durable only when the database's log is synchronised: not before that may the journal be begun
@@ -35,6 +38,8 @@ struct Replay {
         var reader = RedoReader(record.payload)
         try reader.redo(connection, queries, now: now)
         result.done += reader.done
+        result.greatestInode = max(result.greatestInode, reader.greatestInode)
+        result.greatestEntry = max(result.greatestEntry, reader.greatestEntry)
       }
       try queries.metaSet.run(connection, "redo.sequence", last.sequence.column)
       // The journal forgets them now. This process may end before they are answered.

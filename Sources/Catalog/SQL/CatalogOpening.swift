@@ -96,9 +96,11 @@ enum CatalogOpening {
       connection: connection, log: log, journal: journal, clock: clock,
       start: Engine.Start(
         epoch: epoch,
-        nextInode: max(UInt64(bitPattern: try meta("next.inode") ?? 1), (greatest?.0 ?? 0) + 1),
+        nextInode: max(
+          UInt64(bitPattern: try meta("next.inode") ?? 1),
+          max(greatest?.0 ?? 0, replayed.greatestInode) &+ 1),
         // The low numbers stand for `.` and `..`.
-        nextEntry: max(try meta("next.entry") ?? 15, greatest?.1 ?? 0),
+        nextEntry: max(try meta("next.entry") ?? 15, greatest?.1 ?? 0, replayed.greatestEntry),
         databaseSequence: UInt64(bitPattern: try meta("redo.database") ?? 0),
         sequence: replayed.sequence,
         hasExclusions: try meta("exclusions") != nil,
