@@ -107,6 +107,8 @@ extension ServedMounts {
     guard let served = read(state + "/" + fileName), Processes.isEnding(served.daemon) else {
       return .free
     }
+    // This process is the next daemon. The killed one waits for its answers.
+    guard served.keeper?.number != getpid() else { return .free }
     // A process that ends in good order is in that state for a moment, too.
     let deadline = monotonicNanoseconds() + UInt64(milliseconds) * 1_000_000
     var next = monotonicNanoseconds() + 50_000_000

@@ -243,6 +243,38 @@ import Testing
     #expect(!Processes.isEnding(start))
   }
 
+  @Test("the next daemon does not wait for a killed one that waits for its answers")
+  func releaseBySuccessor() async throws {
+    let scratch = try Scratch()
+    let path = scratch.path + "/" + ServedMounts.fileName
+    // Its main thread ends, and another one stays, as where the kernel keeps a thread.
+    let script = """
+      import ctypes, threading, time
+      threading.Thread(target=time.sleep, args=(600,)).start()
+      ctypes.CDLL(None).syscall(60, 0)
+      """
+    var child: pid_t = 0
+    let words: [String] = ["python3", "-c", script]
+    var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
+    arguments.append(nil)
+    defer { for argument in arguments { free(argument) } }
+    try #require(posix_spawnp(&child, "python3", nil, nil, &arguments, environ) == 0)
+    defer {
+      kill(child, SIGKILL)
+      var status: Int32 = 0
+      waitpid(child, &status, 0)
+    }
+    let killed = try #require(Processes.start(of: child))
+    let deadline = monotonicNanoseconds() + 60_000_000_000
+    while !Processes.isEnding(killed) {
+      try #require(monotonicNanoseconds() < deadline)
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    try ServedMounts(daemon: killed, keeper: try Self.daemon(), mounts: []).write(path)
+    #expect(ServedMounts.release(state: scratch.path, milliseconds: 10) == .free)
+    #expect(Processes.isEnding(killed))
+  }
+
   @Test("a call that gets no answer is given up")
   func boundedCall() {
     let gate = Gate()
