@@ -248,11 +248,10 @@ import Testing
     let scratch = try Scratch()
     let path = scratch.path + "/" + ServedMounts.fileName
     // Its main thread ends, and another one stays, as where the kernel keeps a thread.
-    let script = """
-      import ctypes, threading, time
-      threading.Thread(target=time.sleep, args=(600,)).start()
-      ctypes.CDLL(None).syscall(60, 0)
-      """
+    let script =
+      "import ctypes, os, threading, time; "
+      + "threading.Thread(target=time.sleep, args=(600,)).start(); "
+      + "ctypes.CDLL(None).syscall(93 if os.uname().machine == 'aarch64' else 60, 0)"
     var child: pid_t = 0
     let words: [String] = ["python3", "-c", script]
     var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
