@@ -35,12 +35,6 @@ let arguments: Target.Dependency = .product(
   name: "ArgumentParser", package: "swift-argument-parser")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 
-let httpClient: Target.Dependency = .product(
-  name: "AsyncHTTPClient", package: "async-http-client")
-let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
-let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
-let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
-
 let package = Package(
   name: "ubiquityfs",
   platforms: [.macOS(.v15)],
@@ -58,9 +52,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
     .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
     .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
-    .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
-    .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
-    .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
   ],
   targets: [
     .systemLibrary(
@@ -69,6 +60,7 @@ let package = Package(
       name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
 
     .target(name: "CLinux"),
+    .target(name: "CCurl"),
 
     .target(name: "Platform", dependencies: ["CLinux", system], swiftSettings: settings),
     .target(name: "Model", swiftSettings: settings),
@@ -103,11 +95,10 @@ let package = Package(
     .target(
       name: "BackendDirectory", dependencies: ["Backend", "Platform", "CLinux", system],
       swiftSettings: settings),
+    .target(name: "HTTPTransport", dependencies: ["CCurl", "Platform"], swiftSettings: settings),
     .target(
       name: "BackendS3",
-      dependencies: [
-        "Backend", "Model", "Platform", crypto, httpClient, nioCore, nioHTTP, nioSSL, system,
-      ],
+      dependencies: ["Backend", "HTTPTransport", "Model", "Platform", crypto, system],
       swiftSettings: settings),
     .target(
       name: "RemoteStore",
@@ -199,7 +190,7 @@ let package = Package(
     .testTarget(
       name: "BackendTests",
       dependencies: [
-        "Backend", "BackendDirectory", "BackendS3", "Platform", httpClient, nioHTTP, system,
+        "Backend", "BackendDirectory", "BackendS3", "HTTPTransport", "Platform", subprocess, system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
@@ -252,7 +243,7 @@ let package = Package(
       dependencies: [
         "Backend", "BackendS3", "Catalog", "ControlProtocol", "Daemon", "MetadataQueries", "Model",
         "MountDriver", "Platform", "RecordFormat", "RemoteStore", "Samples", "SyncEngine", "CZstd",
-        crypto, grdb, nioHTTP, system,
+        "HTTPTransport", crypto, grdb, system,
       ],
       swiftSettings: settings),
   ]

@@ -1,4 +1,5 @@
 internal import Backend
+internal import HTTPTransport
 
 /// An answer that says no, as it is told to people: what happened, and what to do.
 ///
@@ -21,8 +22,8 @@ struct S3Failure: Equatable {
   init?(_ answer: S3Answer, now: Int64? = nil) {
     guard !(200..<300).contains(answer.status) else { return nil }
     status = answer.status
-    region = answer.headers.first(name: "x-amz-bucket-region")
-    retryAfter = answer.headers.first(name: "retry-after").flatMap(Int.init)
+    region = answer.headers["x-amz-bucket-region"]
+    retryAfter = answer.headers["retry-after"].flatMap(Int.init)
       .flatMap { (0...86_400).contains($0) ? .seconds($0) : nil }
     if !answer.body.isEmpty {
       if let xml = XMLElements(answer.body), xml.root == "Error" {
@@ -33,7 +34,7 @@ struct S3Failure: Equatable {
         isOfStore = false
       }
     }
-    if let now, let date = answer.headers.first(name: "date").flatMap(S3Time.seconds) {
+    if let now, let date = answer.headers["date"].flatMap(S3Time.seconds) {
       skew = date - now
     }
   }

@@ -1,5 +1,4 @@
 package import Backend
-internal import NIOHTTP1
 
 extension S3Store {
   private static let racers = 16

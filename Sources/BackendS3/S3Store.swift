@@ -1,5 +1,5 @@
 package import Backend
-internal import NIOHTTP1
+internal import HTTPTransport
 internal import Platform
 
 /// A bucket of S3, Ceph or another store with that interface, as the backend.
@@ -27,7 +27,7 @@ package final class S3Store: ObjectStore {
 
   package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
     try StoreKey.check(key)
-    var request = S3Request(method: .GET, key: key)
+    var request = S3Request(method: .get, key: key)
     request.limit = 1 << 30
     if let range {
       guard !range.isEmpty else { return [] }
@@ -55,7 +55,7 @@ package final class S3Store: ObjectStore {
       return Array(answer.body[Int(from)..<Int(to)])
     }
     // `bytes 0-9/443`
-    let numbers = (answer.headers.first(name: "content-range") ?? "")
+    let numbers = (answer.headers["content-range"] ?? "")
       .split { !$0.isNumber && $0 != "*" }.map { UInt64($0) }
     guard numbers.count >= 2, numbers[0] == range.lowerBound, let last = numbers[1],
       last >= range.lowerBound, last < range.upperBound,
@@ -187,7 +187,7 @@ package final class S3Store: ObjectStore {
 
   private func listRequest(prefix: String, limit: Int) -> S3Request {
     var request = S3Request(
-      method: .GET,
+      method: .get,
       query: [("list-type", "2"), ("max-keys", "\(limit)"), ("prefix", place + prefix)])
     request.limit = 1 << 24
     return request
@@ -212,7 +212,7 @@ package final class S3Store: ObjectStore {
     if bytes.count > MultipartSupport.threshold, try await completesConditionally() {
       return try await putParts(key, bytes, ifAbsent: true)
     }
-    var request = S3Request(method: .PUT, key: key)
+    var request = S3Request(method: .put, key: key)
     request.headers = [("if-none-match", "*")]
     request.body = bytes
     let answer = try await connection.send(request)
@@ -227,7 +227,7 @@ package final class S3Store: ObjectStore {
       _ = try await putParts(key, bytes, ifAbsent: false)
       return
     }
-    var request = S3Request(method: .PUT, key: key)
+    var request = S3Request(method: .put, key: key)
     request.body = bytes
     try check(try await connection.send(request), key)
   }
@@ -235,7 +235,7 @@ package final class S3Store: ObjectStore {
   package func delete(_ key: String) async throws(StoreError) {
     try StoreKey.check(key)
     do throws(StoreError) {
-      try check(try await connection.send(S3Request(method: .DELETE, key: key)), key)
+      try check(try await connection.send(S3Request(method: .delete, key: key)), key)
     } catch .notFound {}
   }
 

@@ -1,8 +1,6 @@
-internal import AsyncHTTPClient
 internal import Backend
 internal import FoundationEssentials
-internal import NIOCore
-internal import NIOHTTP1
+internal import HTTPTransport
 internal import Platform
 internal import SystemPackage
 
@@ -12,7 +10,7 @@ internal import SystemPackage
 /// Metadata Service", version 2 only, Amazon EC2 User Guide.
 struct MetadataClient: Sendable {
   let environment: [String: String]
-  /// Goes past every proxy.
+  /// Uses no proxy.
   let client: HTTPClient
 
   private static let limit = 65_536
@@ -53,7 +51,7 @@ struct MetadataClient: Sendable {
       return nil
     }
     var headers = HTTPHeaders()
-    if let token = authorization { headers.add(name: "authorization", value: token) }
+    if let token = authorization { headers.append("authorization", token) }
     let bytes = try await get(url, headers)
     return try Self.parse(bytes, source: url)
   }
@@ -76,7 +74,7 @@ struct MetadataClient: Sendable {
     do throws(StoreError) {
       let token = try await get(
         "\(base)/latest/api/token", ["x-aws-ec2-metadata-token-ttl-seconds": "21600"],
-        method: .PUT, seconds: 1)
+        method: .put, seconds: 1)
       let headers: HTTPHeaders = [
         "x-aws-ec2-metadata-token": String(decoding: token, as: UTF8.self)
       ]
@@ -94,26 +92,22 @@ struct MetadataClient: Sendable {
   }
 
   private func get(
-    _ url: String, _ headers: HTTPHeaders, method: HTTPMethod = .GET, seconds: Int64 = 5
+    _ url: String, _ headers: HTTPHeaders, method: HTTPMethod = .get, seconds: Int64 = 5
   ) async throws(StoreError) -> [UInt8] {
-    var request = HTTPClientRequest(url: url)
-    request.method = method
-    request.headers = headers
-    do {
-      let response = try await client.execute(request, timeout: .seconds(seconds))
-      guard response.status != .tooManyRequests, response.status.code < 500 else {
-        throw StoreError.unavailable(
-          "\(url) gives no keys now: it answered \(response.status.code)")
-      }
-      guard response.status == .ok else {
-        throw StoreError.notPermitted("\(url) gives no keys: it answered \(response.status.code)")
-      }
-      let body = try await response.body.collect(upTo: Self.limit)
-      return Array(body.readableBytesView)
-    } catch let error as StoreError {
-      throw error
+    var request = HTTPRequest(method: method, url: url, headers: headers)
+    request.timeout = .seconds(seconds)
+    request.limit = Self.limit
+    let response: HTTPResponse
+    do throws(HTTPFailure) {
+      response = try await client.send(request)
     } catch {
-      throw .unavailable("\(url) gives no keys: \(error)")
+      throw Task.isCancelled ? .cancelled : .unavailable("\(url) gives no keys: \(error)")
+    }
+    switch response.status {
+    case 200: return response.body
+    case 429, 500...:
+      throw .unavailable("\(url) gives no keys now: it answered \(response.status)")
+    default: throw .notPermitted("\(url) gives no keys: it answered \(response.status)")
     }
   }
 
