@@ -4,9 +4,9 @@ import PackageDescription
 // The way data goes is the order of the targets below: a target imports only what stands above it,
 // and only what it lists. `Tests/check-imports` fails the build when a file imports anything else.
 
-// Without `MemberImportVisibility`: a type of libc that two C modules have read the headers of, `stat`
-// for one, belongs to whichever the compiler met first, so what a file would have to import changed
-// with the state of the module cache.
+// Without `MemberImportVisibility`: a type of libc that two C modules have read the headers of,
+// `stat` for one, belongs to whichever the compiler met first, so what a file would have to import
+// changed with the state of the module cache.
 let settings: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),

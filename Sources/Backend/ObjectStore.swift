@@ -11,9 +11,10 @@
 ///   device.
 /// - **Safe from any task.** Calls may run at the same time, and do not block the calling thread.
 ///
-/// After `.unavailable`, `.busy` and `.cancelled` the caller cannot know whether a write was done. `get`,
-/// `list`, `delete` and `replace` may simply be done again. `putIfAbsent` may be done again too, but
-/// may then answer false because of the object that it stored itself: compare what is there.
+/// After `.unavailable`, `.busy` and `.cancelled` the caller cannot know whether a write was done.
+/// `get`, `list`, `delete` and `replace` may simply be done again. `putIfAbsent` may be done again
+/// too, but may then answer false because of the object that it stored itself: compare what is
+/// there.
 package protocol ObjectStore: Sendable, CustomStringConvertible {
   /// The object's bytes, or those of `range`; less where the object ends before the range does.
   /// Fails with `.notFound`.
@@ -50,8 +51,8 @@ package protocol ObjectStore: Sendable, CustomStringConvertible {
   /// need not be told of. Ends when its consumer does.
   func news(prefix: String) -> AsyncStream<Void>
 
-  /// Whether the store itself tells of no news: `PollingStore` looks for them then, at a pace of its own, and
-  /// whoever listens need not look as well, which would cost as many requests again.
+  /// Whether the store itself tells of no news: `PollingStore` looks for them then, at a pace of
+  /// its own, and whoever listens need not look as well, which would cost as many requests again.
   var looksForNews: Bool { get }
 }
 
@@ -70,8 +71,8 @@ package enum StoreError: Error, Equatable, Sendable, CustomStringConvertible {
   case offline
   /// It may work later; whether a write was done is not known.
   case unavailable(String)
-  /// As `.unavailable`; the store answers, and asks to be left alone for a while, or for the time that
-  /// it says. Concrete stores say it; above `RetryingStore` it is `.unavailable`.
+  /// As `.unavailable`; the store answers, and asks to be left alone for a while, or for the time
+  /// that it says. Concrete stores say it; above `RetryingStore` it is `.unavailable`.
   case busy(String, retryAfter: Duration?)
   /// The backend is known not to answer: nothing was tried.
   case unreachable(String)

@@ -10,8 +10,8 @@ internal import SystemPackage
 /// Paths are relative to it; the empty path is the directory itself. Below it no lookup follows a
 /// symbolic link or finds anything outside: whoever may write there could lead what this program
 /// writes and removes elsewhere. A lookup that meets a link fails with ELOOP. The path of the
-/// directory itself may have links, since the user chose it. Source: openat2(2), RESOLVE_BENEATH and
-/// RESOLVE_NO_SYMLINKS.
+/// directory itself may have links, since the user chose it. Source: openat2(2), RESOLVE_BENEATH
+/// and RESOLVE_NO_SYMLINKS.
 struct StoreDirectory {
   enum EntryKind {
     case file, directory, link, other

@@ -3,8 +3,8 @@ internal import Model
 internal import HTTPTransport
 internal import Platform
 
-/// Whether the store takes a condition with the last request of an upload in parts: not all that take it
-/// with a plain put do. Found out when it first matters.
+/// Whether the store takes a condition with the last request of an upload in parts: not all that
+/// take it with a plain put do. Found out when it first matters.
 final class MultipartSupport: Sendable {
   let isConditional = Lock<Bool?>(nil)
 

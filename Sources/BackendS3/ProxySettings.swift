@@ -1,8 +1,8 @@
 internal import HTTPTransport
 
 /// The proxy that the environment names for an endpoint, by curl's rules: `https_proxy` or
-/// `http_proxy` by the endpoint's scheme, else `all_proxy`, except for hosts in `no_proxy`. Names in
-/// lower case go before those in capitals. Source: curl(1), "Environment".
+/// `http_proxy` by the endpoint's scheme, else `all_proxy`, except for hosts in `no_proxy`. Names
+/// in lower case go before those in capitals. Source: curl(1), "Environment".
 struct ProxySettings: Equatable {
   var proxy: String?
   var exceptions: String

@@ -5,7 +5,8 @@ package import Backend
 ///
 /// Without `endpoint` it is Amazon's of the region; without `region` the environment's, else
 /// `us-east-1`, which is what other stores take for their own. `style` is where the bucket's name
-/// stands: in the path, as every store of one's own has it, or in the host's name, as Amazon wants it.
+/// stands: in the path, as every store of one's own has it, or in the host's name, as Amazon wants
+/// it.
 package struct S3Address: Equatable, Sendable, CustomStringConvertible {
   package enum Style: String, Sendable { case path, virtual }
 

@@ -3,9 +3,9 @@ package import Backend
 extension S3Store {
   private static let racers = 16
 
-  /// Tries whether of many that put one object at the same time exactly one is told that it did, and the
-  /// object is that one's. Throws `.invalid` where it is not so: on such a store devices would write over
-  /// each other's changes. Leaves nothing behind.
+  /// Tries whether of many that put one object at the same time exactly one is told that it did,
+  /// and the object is that one's. Throws `.invalid` where it is not so: on such a store devices
+  /// would write over each other's changes. Leaves nothing behind.
   package func checkConditions() async throws(StoreError) {
     let key = "probe/\(Self.randomName())"
     var failure: StoreError?

@@ -4,16 +4,16 @@ internal import Platform
 
 /// A bucket of S3, Ceph or another store with that interface, as the backend.
 ///
-/// The log's one order stands on `If-None-Match: *`: a store that forgets it would let two devices write
-/// over each other, so `checkConditions` tries it before an account is made there. Objects are atomic and
-/// listed right after they are put on all stores that are known to honour it.
+/// The log's one order stands on `If-None-Match: *`: a store that forgets it would let two devices
+/// write over each other, so `checkConditions` tries it before an account is made there. Objects
+/// are atomic and listed right after they are put on all stores that are known to honour it.
 /// Sources: Amazon S3 API Reference; "Amazon S3 data consistency model", S3 User Guide.
 package final class S3Store: ObjectStore {
   let connection: S3Connection
   let parts: MultipartSupport
 
-  /// Reaches out only when it is first used. Throws `.invalid` for certificates that cannot be read.
-  /// `patience`: how long the store may send nothing.
+  /// Reaches out only when it is first used. Throws `.invalid` for certificates that cannot be
+  /// read. `patience`: how long the store may send nothing.
   package init(
     _ address: S3Address, environment: [String: String], patience: Duration = .seconds(30)
   ) throws(StoreError) {

@@ -1,8 +1,8 @@
 #ifndef UBIQUITYFS_CFUSE3_URING_H
 #define UBIQUITYFS_CFUSE3_URING_H
 
-// FUSE over io_uring, protocol 7.42: what the kernel's linux/fuse.h has since Linux 6.14. Written out
-// here, since the headers that we are compiled with may be older.
+// FUSE over io_uring, protocol 7.42: what the kernel's linux/fuse.h has since Linux 6.14. Written
+// out here, since the headers that we are compiled with may be older.
 
 #include <stdint.h>
 
@@ -10,7 +10,8 @@
 static const uint32_t ubiquity_uring_init_flag2 = 1u << 9;
 
 /// The first part of an entry's memory. `in_out` is the request's fuse_in_header, then the reply's
-/// fuse_out_header; `operation` the operation's own fixed part; what follows these is in the payload.
+/// fuse_out_header; `operation` the operation's own fixed part; what follows these is in the
+/// payload.
 struct ubiquity_uring_header {
   uint8_t in_out[128];
   uint8_t operation[128];

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// A line in the log for a daemon that a trap or a fault ends. The handler runs in whatever state the
-// thread is in: it calls nothing that is not async-signal-safe (signal-safety(7)).
+// A line in the log for a daemon that a trap or a fault ends. The handler runs in whatever state
+// the thread is in: it calls nothing that is not async-signal-safe (signal-safety(7)).
 
 static char log_path[4096];
 static int writes_to_stderr;

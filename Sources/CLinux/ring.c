@@ -22,8 +22,8 @@ int linux_ring_open(struct linux_ring *ring, uint32_t submissions,
   struct io_uring_params parameters;
   memset(ring, 0, sizeof *ring);
   memset(&parameters, 0, sizeof parameters);
-  // DEFER_TASKRUN: the kernel's work for this ring, copies into our memory among it, is done in this
-  // thread's io_uring_enter and at no other time.
+  // DEFER_TASKRUN: the kernel's work for this ring, copies into our memory among it, is done in
+  // this thread's io_uring_enter and at no other time.
   parameters.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL |
                      IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
   parameters.cq_entries = completions;

@@ -34,7 +34,8 @@ package struct QueryReference: Codable, Sendable {
   package init(query: UInt64) { self.query = query }
 }
 
-/// What a query tells of an item: what `items.status` does, but for names that collide, with its times.
+/// What a query tells of an item: what `items.status` does, but for names that collide, with its
+/// times.
 package struct QueryItem: Codable, Hashable, Sendable {
   package var path: PathBytes
   package var name: String
@@ -89,8 +90,8 @@ package struct QueryItem: Codable, Hashable, Sendable {
   }
 }
 
-/// An item that fits, by the number that it has in its query: the same as long as it fits, whatever its
-/// name is.
+/// An item that fits, by the number that it has in its query: the same as long as it fits, whatever
+/// its name is.
 package struct QueryResult: Codable, Hashable, Sendable {
   package var id: UInt64
   package var item: QueryItem
@@ -156,8 +157,8 @@ package struct QueryUpdate: Codable, Sendable {
 }
 
 extension Methods {
-  /// Answers at once. Then `query.items` come, and `query.gathered`; with `watch`, `query.updated` from
-  /// then on, until `StopQuery` or the end of the connection.
+  /// Answers at once. Then `query.items` come, and `query.gathered`; with `watch`, `query.updated`
+  /// from then on, until `StopQuery` or the end of the connection.
   package enum StartQuery: ControlMethod {
     package typealias Parameters = QueryRequest
     package typealias Answer = QueryReference

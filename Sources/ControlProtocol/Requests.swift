@@ -15,8 +15,8 @@ package struct HandOverRequest: Codable, Sendable {
   /// The version of the record of a mount that it reads.
   package var record: UInt64
   package var version: String
-  /// Also from a daemon that somebody started, and not only from one that came in the place of one that
-  /// died.
+  /// Also from a daemon that somebody started, and not only from one that came in the place of one
+  /// that died.
   package var isForced: Bool
 
   package init(record: UInt64, version: String, isForced: Bool) {
@@ -41,8 +41,8 @@ package struct SignInRequest: Codable, Sendable {
   /// A passphrase, or what `account secret` printed; nil to make an account or to use the key
   /// that this machine keeps beside a directory backend.
   package var secret: String?
-  /// What of the caller's environment a bucket is reached with: access keys, region, endpoint, proxy. The
-  /// daemon may have been started from another.
+  /// What of the caller's environment a bucket is reached with: access keys, region, endpoint,
+  /// proxy. The daemon may have been started from another.
   package var environment: [String: String]?
 
   /// The names in it that are used.

@@ -56,8 +56,8 @@ extension ContainerCoordinator {
     evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }), isNow: isNow)
   }
 
-  /// The catalog says durably that they are remote; now their bytes may go. `isNow`: before this returns,
-  /// for who needs the room.
+  /// The catalog says durably that they are remote; now their bytes may go. `isNow`: before this
+  /// returns, for who needs the room.
   func evicted(
     _ files: [(number: InodeNumber, obsolete: ContentKey)], isNow: Bool = false
   ) {
@@ -140,8 +140,8 @@ extension ContainerCoordinator {
   /// Whether the item or a directory above it is pinned.
   package func isPinned(_ inode: Catalog.Inode) -> Bool { keeping(of: inode).isPinned }
 
-  /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the directory when
-  /// that is done in it for the first time.
+  /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the
+  /// directory when that is done in it for the first time.
   package func status(of number: InodeNumber, comparesNames: Bool = true) throws(Errno)
     -> ItemStatus
   {

@@ -74,8 +74,8 @@ package protocol FetchTicket: Sendable {
 /// Brings the content of placeholders. The sync engine does it; the composition root injects it,
 /// so that the file system does not know the engine.
 package protocol ContentFetching: Sendable {
-  /// Makes the bytes of `range` of the inode's remote content local. `cause` is for what is told of it:
-  /// whether it may be is decided before (`DownloadGate`).
+  /// Makes the bytes of `range` of the inode's remote content local. `cause` is for what is told of
+  /// it: whether it may be is decided before (`DownloadGate`).
   ///
   /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of
   /// the caller's or of the engine's held, and never before `fetch` has returned.
@@ -105,8 +105,8 @@ extension ContentFetching {
 package protocol VersionFetching: Sendable {
   /// Writes the whole content of a version into `file`, which is empty.
   ///
-  /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of the
-  /// caller's or of the engine's held; perhaps before this has returned.
+  /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of
+  /// the caller's or of the engine's held; perhaps before this has returned.
   func fetch(
     _ version: VersionID, of number: InodeNumber, into file: OpenFile, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
@@ -164,8 +164,8 @@ package protocol KernelInvalidating: Sendable {
   /// has returned, once the kernel has forgotten it; never when the mount is taken away before.
   func invalidate(_ list: [Invalidation], heard: @escaping @Sendable () -> Void)
 
-  /// Other devices' changes were applied, and `invalidate` was told what they need. Who watches the mount
-  /// is to hear of them; as `invalidate`.
+  /// Other devices' changes were applied, and `invalidate` was told what they need. Who watches the
+  /// mount is to hear of them; as `invalidate`.
   func announce(_ changes: [ItemChange])
 
   /// Waits until the kernel knows what `invalidate` was told so far; false when it did not within

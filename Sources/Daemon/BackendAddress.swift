@@ -40,8 +40,8 @@ package struct BackendAddress: Equatable, Sendable, CustomStringConvertible {
     if case .directory(let path) = place { path } else { nil }
   }
 
-  /// `file:///DIRECTORY`, with `%XX` for any byte, or `s3://BUCKET/PREFIX?endpoint=URL&region=R`, of which
-  /// `environment` may say what is missing. Throws `usage` for what is no backend's URL.
+  /// `file:///DIRECTORY`, with `%XX` for any byte, or `s3://BUCKET/PREFIX?endpoint=URL&region=R`,
+  /// of which `environment` may say what is missing. Throws `usage` for what is no backend's URL.
   package init(_ url: String, environment: [String: String] = [:]) throws(ControlError) {
     keyFile = nil
     guard let colon = url.firstRange(of: "://") else {

@@ -38,8 +38,8 @@ extension Configuration {
 
   private static let leastLimit: UInt64 = 1 << 20
 
-  /// `20GB`, `1.5 TiB`, `268435456`, `30%`. Nil for what is none, is not more than nothing, or is more than
-  /// all of a disk.
+  /// `20GB`, `1.5 TiB`, `268435456`, `30%`. Nil for what is none, is not more than nothing, or is
+  /// more than all of a disk.
   static func amount(_ text: String) -> SpaceLimits.Amount? {
     guard text.hasSuffix("%") else {
       return ByteSize(text).flatMap { $0.bytes > 0 ? .bytes($0.bytes) : nil }

@@ -255,7 +255,8 @@ package struct Configuration: Equatable, Sendable {
     return Self.absolute(chosen)
   }
 
-  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked at).
+  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked
+  /// at).
   package static func absolute(_ path: String) -> String {
     var parts: [Substring] = []
     if !path.hasPrefix("/"), let buffer = getcwd(nil, 0) {

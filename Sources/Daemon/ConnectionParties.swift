@@ -25,8 +25,8 @@ final class ConnectionParties: Sendable {
     }
   }
 
-  /// Only on the connection's thread. What it claims and presents ends with the connection. `shown` says
-  /// where a place is.
+  /// Only on the connection's thread. What it claims and presents ends with the connection. `shown`
+  /// says where a place is.
   func member(
     of connection: ClientConnection, in table: ClaimTable,
     shown: @escaping @Sendable (ClaimPath) -> PathBytes,

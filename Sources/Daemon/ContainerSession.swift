@@ -12,8 +12,8 @@ package import RemoteStore
 package import SyncEngine
 package import SystemPackage
 
-/// A container that is open on this device: its catalog, its content, what keeps it in step with the
-/// backend, and its mount if there is one. Syncs from the moment that it is open.
+/// A container that is open on this device: its catalog, its content, what keeps it in step with
+/// the backend, and its mount if there is one. Syncs from the moment that it is open.
 package final class ContainerSession: Sendable {
   private enum MountState {
     case unmounted
@@ -27,7 +27,8 @@ package final class ContainerSession: Sendable {
   package let content: ContentFiles
   package let coordinator: ContainerCoordinator
   package let sync: ContainerSync
-  /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a leaf.
+  /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a
+  /// leaf.
   private let mountState = Lock(MountState.unmounted)
   private let guards: (any ConnectionGuarding)?
   private let mountList: MountList?
@@ -228,8 +229,8 @@ package final class ContainerSession: Sendable {
     isRestored.withLock { $0 = true }
   }
 
-  /// Whether the mount there is as it was before an earlier daemon died, with these options. True once:
-  /// for who asks for the mount again.
+  /// Whether the mount there is as it was before an earlier daemon died, with these options. True
+  /// once: for who asks for the mount again.
   package func takesRestored(at mountpoint: String, _ options: MountOptions) -> Bool {
     guard let mount = mounted, mount.path == mountpoint, mount.options == options else {
       return false
@@ -395,8 +396,8 @@ package final class ContainerSession: Sendable {
 extension ContainerSession {
   /// What `fsck` finds; with `repair` what can be put right without losing anything is.
   ///
-  /// While the container is in use, what it names and the files that there are can be read apart by a
-  /// moment; what is found is looked for again, and only what is there every time is told.
+  /// While the container is in use, what it names and the files that there are can be read apart by
+  /// a moment; what is found is looked for again, and only what is there every time is told.
   package func check(repair: Bool) throws(Errno) -> [FoundProblem] {
     var problems = try problemsNow()
     for _ in 0..<3 where !problems.isEmpty && mountpoint != nil {

@@ -101,7 +101,8 @@ package final class ControlServer: Sendable {
   }
 
   /// Where there is no room, ends the connection that has asked for nothing for the longest time:
-  /// clients that connect and say nothing keep nobody out. Waits until that one is idle long enough.
+  /// clients that connect and say nothing keep nobody out. Waits until that one is idle long
+  /// enough.
   private func take(_ connection: ClientConnection, _ descriptor: Int32) -> Admission {
     while true {
       let (result, wait) = state.withLock { state -> (Admission?, UInt64) in
@@ -206,8 +207,8 @@ package struct MethodTable: Sendable {
     }
   }
 
-  /// For what may take long while the connection goes on: `body` returns at once, and the reply is given
-  /// by whoever has it.
+  /// For what may take long while the connection goes on: `body` returns at once, and the reply is
+  /// given by whoever has it.
   package mutating func addLater<Method: ControlMethod>(
     _: Method.Type,
     _ body:
@@ -222,7 +223,8 @@ package struct MethodTable: Sendable {
   }
 }
 
-/// The reply to one request, to be given once, from any thread. If the method throws it is not to be given.
+/// The reply to one request, to be given once, from any thread. If the method throws it is not to
+/// be given.
 package struct LaterReply<Answer: Encodable & Sendable>: Sendable {
   let id: MessageID
   let connection: ClientConnection

@@ -5,8 +5,8 @@ package import Logging
 package import Platform
 internal import SystemPackage
 
-/// A daemon gives its mounts to another program, which goes on with them: a new version of itself, or
-/// one that a service manager started.
+/// A daemon gives its mounts to another program, which goes on with them: a new version of itself,
+/// or one that a service manager started.
 ///
 /// The order: the other program has the lock and the mounts; this one stops serving; it says so and
 /// ends, as if it had been killed; the other one waits for its end and opens everything. Until this
@@ -68,8 +68,9 @@ package final class Handover: Sendable {
         + "kernel is before Linux 6.16, or \(Keeper.variable)=off. Unmount it first")
   }
 
-  /// Ends the process as if it had been killed, but with everything durable and nothing under way, so
-  /// that the watchdog starts the program anew: as it is on the disk now. Returns where that cannot be.
+  /// Ends the process as if it had been killed, but with everything durable and nothing under way,
+  /// so that the watchdog starts the program anew: as it is on the disk now. Returns where that
+  /// cannot be.
   package func replaceItself() {
     service.turn.withLock { _ in
       do throws(ControlError) {
@@ -122,8 +123,8 @@ package final class Handover: Sendable {
     case taken(Succession)
   }
 
-  /// Takes over from the daemon of the directory, or takes the lock where there is none. One that begins
-  /// or ends just now has the lock and does not answer yet, or any more.
+  /// Takes over from the daemon of the directory, or takes the lock where there is none. One that
+  /// begins or ends just now has the lock and does not answer yet, or any more.
   static func begin(
     _ state: StateDirectory, isForced: Bool
   ) throws(ControlError) -> Beginning {

@@ -94,9 +94,9 @@ package final class InheritedMounts: Sendable {
     }
   }
 
-  /// Waits until nothing of the earlier daemon can touch the state directory any more: it is gone, or
-  /// only threads are left that wait for an answer of this one, and end with it. Otherwise its mounts
-  /// are given up, so that it ends. Throws when it does not.
+  /// Waits until nothing of the earlier daemon can touch the state directory any more: it is gone,
+  /// or only threads are left that wait for an answer of this one, and end with it. Otherwise its
+  /// mounts are given up, so that it ends. Throws when it does not.
   func waitForEnd(of predecessor: Int32) throws(ControlError) {
     if wait(for: predecessor, milliseconds: 2000) { return }
     logger.error("the earlier daemon (\(predecessor)) does not end; its mounts are given up")

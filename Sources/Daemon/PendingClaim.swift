@@ -133,8 +133,8 @@ final class PendingClaim: Sendable {
   }
 }
 
-/// The claims of one connection that the table does not know enough of: those that wait, by their tickets, and
-/// the copies that were taken for some.
+/// The claims of one connection that the table does not know enough of: those that wait, by their
+/// tickets, and the copies that were taken for some.
 final class ConnectionClaims: Sendable {
   private struct State {
     var tickets: [UInt64: PendingClaim] = [:]

@@ -259,8 +259,8 @@ extension DaemonService {
     return GivenClaim(claim: id.rawValue, paths: paths)
   }
 
-  /// The files at or below the item whose content is not here. Not those below an ordinary directory,
-  /// unless all are wanted: who reads that reads names, and opens what it wants.
+  /// The files at or below the item whose content is not here. Not those below an ordinary
+  /// directory, unless all are wanted: who reads that reads names, and opens what it wants.
   private func missing(
     _ names: [ItemName], in session: ContainerSession, all: Bool
   ) -> [Catalog.Inode] {

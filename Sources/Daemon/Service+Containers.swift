@@ -145,8 +145,8 @@ extension DaemonService {
     return answer
   }
 
-  /// Opens the container from what is here; makes it in the account, or fetches it from there, where
-  /// nothing is here. The text is what the user is to be told.
+  /// Opens the container from what is here; makes it in the account, or fetches it from there,
+  /// where nothing is here. The text is what the user is to be told.
   private func openForMount(
     _ id: ContainerID, _ account: AccountSession, _ connection: ClientConnection
   ) throws(ControlError) -> (ContainerSession, String?) {

@@ -26,7 +26,8 @@ final class Newcomers: Sendable {
 
 /// Events over the control socket.
 extension DaemonService {
-  /// Replies at once; events follow until the connection ends. What happens after the reply is told.
+  /// Replies at once; events follow until the connection ends. What happens after the reply is
+  /// told.
   func subscribe(
     _ request: EventsRequest, _ connection: ClientConnection, _ reply: LaterReply<Subscription>
   ) throws(ControlError) {

@@ -121,8 +121,8 @@ extension DaemonService {
     }
   }
 
-  /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is not
-  /// waited for: then it is in use.
+  /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is
+  /// not waited for: then it is in use.
   private func askBeforeEviction(
     _ item: FoundItem, _ connection: ClientConnection
   ) throws(ControlError) -> ClaimantID? {

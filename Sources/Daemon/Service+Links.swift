@@ -6,9 +6,10 @@ internal import Model
 extension DaemonService {
   private static let maximumLinks = 40
 
-  /// Where a symbolic link leads, through further links, as long as that is in a mount of this daemon; the item
-  /// itself if it is none. Nothing outside of the mounts is looked at: a program could keep the daemon waiting
-  /// there. Source: NSFileCoordinator.ReadingOptions, resolvesSymbolicLink; path_resolution(7).
+  /// Where a symbolic link leads, through further links, as long as that is in a mount of this
+  /// daemon; the item itself if it is none. Nothing outside of the mounts is looked at: a program
+  /// could keep the daemon waiting there. Source: NSFileCoordinator.ReadingOptions,
+  /// resolvesSymbolicLink; path_resolution(7).
   func resolved(_ reference: ItemReference) throws(ControlError) -> ItemReference {
     func failure(_ reason: String) -> ControlError {
       ControlError(.notFound, "\(reference.shown): \(reason)")

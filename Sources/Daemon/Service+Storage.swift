@@ -111,8 +111,8 @@ extension DaemonService {
     return ContainerStorage(session, try listing(session))
   }
 
-  /// A container of the account that is not on this device yet is brought here, its names and no content:
-  /// what is in it cannot be told, nor deleted, without.
+  /// A container of the account that is not on this device yet is brought here, its names and no
+  /// content: what is in it cannot be told, nor deleted, without.
   func storageSession(_ name: String, _ connection: ClientConnection) throws(ControlError)
     -> ContainerSession
   {
@@ -189,8 +189,8 @@ extension DaemonService {
     } catch {
       throw error.status == .timedOut ? busy : error
     }
-    // The user was asked already: the guard against mass deletions need not ask again. It still does if
-    // anything else was removed that it has not judged yet.
+    // The user was asked already: the guard against mass deletions need not ask again. It still
+    // does if anything else was removed that it has not judged yet.
     let isOnlyOne = ((try? session.catalog.hasRemovals()) ?? true) == false
     try deletion.run()
     let held = try connection.wait { () -> String? in

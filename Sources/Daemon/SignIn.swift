@@ -51,8 +51,8 @@ struct SignIn {
     return try candidate(request)
   }
 
-  /// Blocks; for the thread of a connection. `device`: the one that another device handed the account
-  /// to, by `grant`.
+  /// Blocks; for the thread of a connection. `device`: the one that another device handed the
+  /// account to, by `grant`.
   func run(
     _ request: SignInRequest, _ connection: ClientConnection, device: StoredDevice? = nil,
     grant: PairingGrant? = nil

@@ -154,8 +154,8 @@ package struct StateDirectory: Sendable {
     Files.smallText(identity).flatMap { $0.isEmpty ? nil : $0 }
   }
 
-  /// Programs read it without asking the daemon: an account is signed in from when it is there until it
-  /// is not.
+  /// Programs read it without asking the daemon: an account is signed in from when it is there
+  /// until it is not.
   package func setIdentity(_ text: String?) throws(ControlError) {
     do {
       if let text {

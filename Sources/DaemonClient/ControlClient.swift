@@ -14,8 +14,8 @@ package final class ControlClient {
 
   package static let socketName = "control.sock"
 
-  /// Takes over a connected socket and greets. Throws `Broken` when the other end goes away before it
-  /// answers, and a `ControlError` when the daemon is of another protocol.
+  /// Takes over a connected socket and greets. Throws `Broken` when the other end goes away before
+  /// it answers, and a `ControlError` when the daemon is of another protocol.
   private init(socket: OpenFile, state: String) throws {
     self.socket = socket
     self.state = state
@@ -36,9 +36,9 @@ package final class ControlClient {
 
   /// Connects if a daemon runs; nil if none does.
   ///
-  /// One that was killed or told to stop has the socket a while longer, and whoever connects then is
-  /// cut off with the greeting unanswered. A greeting does nothing, so nothing is in doubt: there is
-  /// no daemon any more.
+  /// One that was killed or told to stop has the socket a while longer, and whoever connects then
+  /// is cut off with the greeting unanswered. A greeting does nothing, so nothing is in doubt:
+  /// there is no daemon any more.
   ///
   /// One that was killed may have the socket for good, if a thread of it waits in the kernel. It is
   /// freed first.
@@ -97,7 +97,8 @@ package final class ControlClient {
     }
   }
 
-  /// Gives every notification that comes to `onNotification`, until the daemon is gone or that throws.
+  /// Gives every notification that comes to `onNotification`, until the daemon is gone or that
+  /// throws.
   package func listen(
     onNotification: (String, [UInt8]) throws(ControlError) -> Void
   ) throws(ControlError) -> Never {

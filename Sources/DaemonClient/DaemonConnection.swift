@@ -2,11 +2,11 @@ package import ControlProtocol
 internal import Platform
 internal import SystemPackage
 
-/// A connection to the daemon on which many requests are under way at a time, and on which the daemon
-/// tells things of its own. For any thread.
+/// A connection to the daemon on which many requests are under way at a time, and on which the
+/// daemon tells things of its own. For any thread.
 ///
-/// A thread of its own reads. It gives notifications to the handler in the order in which they came, so
-/// that what a handler does must not wait for an answer on the same connection.
+/// A thread of its own reads. It gives notifications to the handler in the order in which they
+/// came, so that what a handler does must not wait for an answer on the same connection.
 package final class DaemonConnection: Sendable {
   /// A notification's method, and the line that it came in: see `Message.parameters`.
   package typealias Handler = @Sendable (_ method: String, _ line: [UInt8]) -> Void
@@ -58,7 +58,8 @@ package final class DaemonConnection: Sendable {
 
   // MARK: Requests
 
-  /// Blocks until the answer is there. Not on the connection's own thread, which the handler runs on.
+  /// Blocks until the answer is there. Not on the connection's own thread, which the handler runs
+  /// on.
   package func callAndWait<Method: ControlMethod>(
     _ method: Method.Type, _ parameters: Method.Parameters
   ) throws(ControlError) -> Method.Answer {

@@ -20,8 +20,8 @@ package struct DaemonLauncher: Sendable {
     self.patience = patienceSeconds * 1_000_000_000
   }
 
-  /// By its path, so that `ps` and `killall` know the daemon by its name; where that path is another
-  /// program's by now, or gone, by way of the process itself.
+  /// By its path, so that `ps` and `killall` know the daemon by its name; where that path is
+  /// another program's by now, or gone, by way of the process itself.
   private static func thisProgram() -> String {
     let itself = "/proc/self/exe"
     var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))

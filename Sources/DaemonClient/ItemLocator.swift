@@ -47,7 +47,8 @@ package enum ItemLocator {
         : "\(path): no such file or directory")
   }
 
-  /// Where something is, or was or will be: it need not be there, nor the directories that it is in.
+  /// Where something is, or was or will be: it need not be there, nor the directories that it is
+  /// in.
   package static func locateFormer(_ path: PathBytes) throws(ControlError) -> ItemReference {
     var existing = path.bytes
     var rest: [[UInt8]] = []

@@ -102,7 +102,8 @@ extension ContainerFileSystem {
   }
 
   /// The names as listxattr(2) gives them: each ended by NUL. The computed ones are left out unless
-  /// asked for, so that `cp -a` and `rsync -X` do not copy them. `trusted.*` is there for root alone.
+  /// asked for, so that `cp -a` and `rsync -X` do not copy them. `trusted.*` is there for root
+  /// alone.
   package func attributeNames(of number: InodeNumber, withComputed: Bool, caller: Caller)
     throws(Errno) -> [UInt8]
   {

@@ -176,8 +176,8 @@ extension FuseReply where Answer == DirectoryAnswer {
 }
 
 extension FuseReply where Answer == AttributeAnswer {
-  /// Answers getxattr and listxattr by their rule: `size` 0 asks for the length alone, and what does
-  /// not fit is ERANGE.
+  /// Answers getxattr and listxattr by their rule: `size` 0 asks for the length alone, and what
+  /// does not fit is ERANGE.
   package consuming func value(_ bytes: [UInt8], size: Int) {
     if size == 0 {
       fuse_reply_xattr(take(), bytes.count)

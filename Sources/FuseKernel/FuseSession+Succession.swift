@@ -3,8 +3,8 @@ internal import Glibc
 package import Platform
 internal import SystemPackage
 
-/// What was said when a connection began: the kernel's INIT and the answer to it. A daemon that takes
-/// the connection over has to mean the same.
+/// What was said when a connection began: the kernel's INIT and the answer to it. A daemon that
+/// takes the connection over has to mean the same.
 package struct FuseHandshake: Hashable, Sendable {
   package let request: [UInt8]
   package let reply: [UInt8]
@@ -17,8 +17,9 @@ package struct FuseHandshake: Hashable, Sendable {
 
 extension FuseSession {
   /// Nil where no other daemon could go on with this connection: the kernel does not send requests
-  /// again (Linux 6.9) or does not forget names on demand (Linux 6.16), requests come by io_uring, or
-  /// libfuse's requests have no number that is known. To be asked after the first request was answered.
+  /// again (Linux 6.9) or does not forget names on demand (Linux 6.16), requests come by io_uring,
+  /// or libfuse's requests have no number that is known. To be asked after the first request was
+  /// answered.
   package var handshake: FuseHandshake? {
     let start = data.pointee.`init`
     guard start.is_answered != 0, start.offered & ubiquity_fuse_has_resend != 0,
@@ -66,8 +67,8 @@ extension FuseSession {
     return FuseStartFailure(detail: detail, errno: code)
   }
 
-  /// The handler hears what was agreed, as when a connection begins. The kernel hears nothing but that
-  /// it is to ask again for every name: what it was to be told of may have been lost. Throws
+  /// The handler hears what was agreed, as when a connection begins. The kernel hears nothing but
+  /// that it is to ask again for every name: what it was to be told of may have been lost. Throws
   /// `notSupported` where this program would have begun the connection in another way.
   package func resume(_ handshake: FuseHandshake) throws(FuseStartFailure) {
     guard replay(handshake) else {
@@ -113,11 +114,11 @@ extension FuseSession {
     run()
   }
 
-  /// Reads no more requests and answers none of those that wait; returns when none is being handled.
-  /// The connection stays, for another daemon. The session is of no use after it.
+  /// Reads no more requests and answers none of those that wait; returns when none is being
+  /// handled. The connection stays, for another daemon. The session is of no use after it.
   package func quiesce() {
-    // While requests are served: a notification may wait for a lock that a program holds until it has
-    // an answer. What is not sent the next daemon makes up for.
+    // While requests are served: a notification may wait for a lock that a program holds until it
+    // has an answer. What is not sent the next daemon makes up for.
     _ = notifier.stop(milliseconds: 500)
     isHandedOver.store(true, ordering: .sequentiallyConsistent)
     context.lot.freeze()

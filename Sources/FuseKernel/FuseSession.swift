@@ -17,8 +17,8 @@ package struct FuseStartFailure: Error, Sendable {
 
 /// One mounted FUSE connection and the threads that serve it.
 ///
-/// States, in order: made, mounted (`mount`), running (`run`), ended. It ends when the file system is
-/// unmounted, by anyone, or by `abort`. The session's own thread takes everything apart, so that
+/// States, in order: made, mounted (`mount`), running (`run`), ended. It ends when the file system
+/// is unmounted, by anyone, or by `abort`. The session's own thread takes everything apart, so that
 /// nothing is freed under a request.
 package final class FuseSession: @unchecked Sendable {
   let context: FuseContext
@@ -160,8 +160,8 @@ package final class FuseSession: @unchecked Sendable {
   private func finish() {
     context.transport.stop()
     context.lot.drain()
-    // Closing the device would free what a notification waits for in the kernel, if that were not in
-    // a write to the same device, which keeps it open.
+    // Closing the device would free what a notification waits for in the kernel, if that were not
+    // in a write to the same device, which keeps it open.
     let mustAbort = !notifier.stop(milliseconds: 1000)
     // A mount whose path leads to something else by now: libfuse would unmount that.
     // And closing it does not end the connection while somebody else keeps it.

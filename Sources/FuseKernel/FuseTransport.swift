@@ -11,8 +11,8 @@ package enum FuseTransport: Hashable, Sendable {
   case device(reason: String)
 }
 
-/// Chooses a session's transport: io_uring where it is wanted and there, else the device. States, in
-/// order: undecided; a ring prepared, before INIT is answered; decided.
+/// Chooses a session's transport: io_uring where it is wanted and there, else the device. States,
+/// in order: undecided; a ring prepared, before INIT is answered; decided.
 final class FuseTransportChoice: Sendable {
   private struct State {
     var uring: FuseUring?
@@ -92,8 +92,8 @@ final class FuseTransportChoice: Sendable {
   /// After the loop: no request is handled any more when this returns.
   func stop() { state.withLock { $0.uring }?.stop() }
 
-  /// After the session: nothing replies any more. Gives back the ring's memory and descriptors, which
-  /// a mount that is kept after its end would hold.
+  /// After the session: nothing replies any more. Gives back the ring's memory and descriptors,
+  /// which a mount that is kept after its end would hold.
   func release(_ data: UnsafeMutablePointer<ubiquity_fuse_context>) {
     data.pointee.transport = nil
     let uring = state.withLock { state in

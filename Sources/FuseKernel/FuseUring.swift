@@ -4,12 +4,14 @@ internal import Platform
 internal import Synchronization
 internal import SystemPackage
 
-/// FUSE over io_uring: requests and replies of a session in shared memory, one system call for both.
+/// FUSE over io_uring: requests and replies of a session in shared memory, one system call for
+/// both.
 ///
-/// The kernel keeps a queue for each processor, and asks on the one where the program runs. Each queue
-/// has a few entries, each with a thread that does nothing but it (see `FuseUringServer`). A request
-/// whose reply is parked keeps its entry, as the kernel wants the reply there: the thread then makes
-/// another entry, up to a limit over all. FORGET, INTERRUPT and notifications stay with the device.
+/// The kernel keeps a queue for each processor, and asks on the one where the program runs. Each
+/// queue has a few entries, each with a thread that does nothing but it (see `FuseUringServer`). A
+/// request whose reply is parked keeps its entry, as the kernel wants the reply there: the thread
+/// then makes another entry, up to a limit over all. FORGET, INTERRUPT and notifications stay with
+/// the device.
 ///
 /// States, in order: prepared, before INIT is answered, since the kernel keeps all programs waiting
 /// from that answer on until the queues are there; then begun or given up; then stopped. When the
@@ -25,8 +27,8 @@ final class FuseUring: @unchecked Sendable {
     var failure: Errno?
   }
 
-  /// Entries of a session. Beyond, a queue whose entries are all parked waits for one of them. As many
-  /// as the kernel has requests in the background, and as many again for programs that wait.
+  /// Entries of a session. Beyond, a queue whose entries are all parked waits for one of them. As
+  /// many as the kernel has requests in the background, and as many again for programs that wait.
   static let limit = 512
   /// With more there would be little left of that.
   static let mostProcessors = 128
@@ -78,8 +80,8 @@ final class FuseUring: @unchecked Sendable {
     table.deallocate()
   }
 
-  /// A request that blocks keeps its thread; the kernel wakes the next one of the queue. Few do where
-  /// there are many processors.
+  /// A request that blocks keeps its thread; the kernel wakes the next one of the queue. Few do
+  /// where there are many processors.
   private static func workers(processors: Int) -> Int { max(2, min(4, 8 / max(1, processors))) }
 
   private func makeEntry(_ queue: Int) throws(Errno) -> FuseUringEntry {
@@ -149,7 +151,8 @@ final class FuseUring: @unchecked Sendable {
 
   // MARK: Replies
 
-  /// Sends a reply of libfuse's. Gives nil when it is none to a request in an entry: it is the device's.
+  /// Sends a reply of libfuse's. Gives nil when it is none to a request in an entry: it is the
+  /// device's.
   func send(_ reply: UnsafeBufferPointer<iovec>) -> Int? {
     guard isBegun, let first = reply.first?.iov_base else {
       return nil
@@ -187,8 +190,8 @@ final class FuseUring: @unchecked Sendable {
 
   // MARK: Requests
 
-  /// A server's entry waits for its reply. Gives the one to go on with, unless the queue has enough,
-  /// or there are too many.
+  /// A server's entry waits for its reply. Gives the one to go on with, unless the queue has
+  /// enough, or there are too many.
   func parked(_ asker: FuseUringAsker, queue: Int, by server: FuseUringServer?) -> FuseUringEntry? {
     // A signal that comes after a request is given to an entry, but before the thread has it, tells
     // the kernel nothing (Linux 6.18): the program could not even be killed.
@@ -230,8 +233,8 @@ final class FuseUring: @unchecked Sendable {
     }
   }
 
-  /// The kernel did not take an entry, or gave it up: at the connection's end, or because it will not
-  /// use the ring at all.
+  /// The kernel did not take an entry, or gave it up: at the connection's end, or because it will
+  /// not use the ring at all.
   func refused(_ entry: FuseUringEntry, _ error: Errno) {
     switch error.rawValue {
     case ENOTCONN, ECONNABORTED, ECANCELED, ENOENT: break
@@ -243,8 +246,9 @@ final class FuseUring: @unchecked Sendable {
 
   // MARK: Interrupts
 
-  /// libfuse had an interrupt for a request that it did not know yet: the kernel, told to try again,
-  /// finds only the device's requests. It is given again until the request has it, or is answered.
+  /// libfuse had an interrupt for a request that it did not know yet: the kernel, told to try
+  /// again, finds only the device's requests. It is given again until the request has it, or is
+  /// answered.
   private func retryInterrupt(of unique: UInt64, attempts: Int = 10) {
     pool.add { [self] in
       usleep(1000)

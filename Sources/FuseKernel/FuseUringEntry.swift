@@ -17,7 +17,8 @@ final class FuseUringEntry: @unchecked Sendable {
     static let parked: UInt8 = 3
   }
 
-  /// The largest fixed part that a request has before its payload: fuse_in_header and the operation's.
+  /// The largest fixed part that a request has before its payload: fuse_in_header and the
+  /// operation's.
   private static let frontSize = MemoryLayout<fuse_in_header>.size + 128
 
   let queue: Int
@@ -64,8 +65,8 @@ final class FuseUringEntry: @unchecked Sendable {
     UnsafeRawBufferPointer(start: vectors, count: 2 * MemoryLayout<iovec>.size)
   }
 
-  /// The payload's page follows the first, whose end is free: a request is put together there without
-  /// its payload being moved.
+  /// The payload's page follows the first, whose end is free: a request is put together there
+  /// without its payload being moved.
   private var payload: UnsafeMutableRawPointer { memory + front }
 
   var command: ubiquity_uring_command {
@@ -77,8 +78,8 @@ final class FuseUringEntry: @unchecked Sendable {
   /// Whether it holds this request, and that is not answered yet.
   func holds(_ unique: UInt64) -> Bool { self.unique.load(ordering: .acquiring) == unique }
 
-  /// The kernel has put a request into it: has libfuse call the handler. Gives whether it is answered;
-  /// otherwise it is parked, and may be answered and gone by the time this returns.
+  /// The kernel has put a request into it: has libfuse call the handler. Gives whether it is
+  /// answered; otherwise it is parked, and may be answered and gone by the time this returns.
   /// `asker` is who asked, which the entry may not know any more by then.
   func run(_ session: OpaquePointer, asker: inout FuseUringAsker) -> Bool {
     let payloadSize = Int(header.pointee.payload_size)
@@ -165,7 +166,8 @@ final class FuseUringEntry: @unchecked Sendable {
     return UnsafeRawBufferPointer(start: payload, count: filled)
   }
 
-  /// Gives the payload's memory back to the system. Its content is lost: only while nothing is in it.
+  /// Gives the payload's memory back to the system. Its content is lost: only while nothing is in
+  /// it.
   func trim() {
     madvise(payload, capacity, MADV_DONTNEED)
     touched = 0

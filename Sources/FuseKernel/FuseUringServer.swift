@@ -5,10 +5,10 @@ internal import SystemPackage
 
 /// A thread with a ring of its own, and the entries whose commands it has submitted.
 ///
-/// A *worker* serves one processor's queue: it has one entry, and handles that one's requests itself,
-/// so that a request costs one system call. While it is busy the kernel has no entry of its to fill,
-/// and wakes another. The *dispatcher* has the entries that are over, after their requests were parked:
-/// it hands their requests to a pool, so that none waits behind another.
+/// A *worker* serves one processor's queue: it has one entry, and handles that one's requests
+/// itself, so that a request costs one system call. While it is busy the kernel has no entry of its
+/// to fill, and wakes another. The *dispatcher* has the entries that are over, after their requests
+/// were parked: it hands their requests to a pool, so that none waits behind another.
 final class FuseUringServer: @unchecked Sendable {
   enum Kind: Sendable {
     case worker(queue: Int)

@@ -15,8 +15,8 @@ package struct FuseWishes: Sendable {
   package var passthrough: Passthrough?
   /// Requests come over io_uring where that is possible.
   package var usesRing: Bool
-  /// Processors are kept busy for moments, so that requests which come one after the other are not held
-  /// up by their going to sleep.
+  /// Processors are kept busy for moments, so that requests which come one after the other are not
+  /// held up by their going to sleep.
   package var isEager: Bool
 
   package init(

@@ -36,7 +36,7 @@ package enum PredicateArgument: Hashable, Sendable {
 package enum PredicateForm: Sendable {
   /// As in `NSPredicate`'s format strings.
   case format
-  /// As above, and a bare word or text is a pattern for names, a value needs no quotes, and terms side by
-  /// side must all hold.
+  /// As above, and a bare word or text is a pattern for names, a value needs no quotes, and terms
+  /// side by side must all hold.
   case commandLine
 }

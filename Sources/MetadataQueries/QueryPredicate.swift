@@ -1,6 +1,7 @@
 internal import ControlProtocol
 
-/// A condition on an item's attributes, in the form of `NSPredicate`. `docs/queries.md` has the grammar.
+/// A condition on an item's attributes, in the form of `NSPredicate`. `docs/queries.md` has the
+/// grammar.
 package indirect enum QueryPredicate: Hashable, Sendable {
   /// `TRUEPREDICATE`
   case always

@@ -23,9 +23,9 @@ extension ContainerMount {
     guards.keeps(connection, KeptMount(device: device, record: record.file))
   }
 
-  /// Goes on with a mount that an earlier daemon made, in place of `start`. `start` is a time before the
-  /// catalog was brought up to date with the content files. What the kernel asked that daemon and was
-  /// not answered it asks again.
+  /// Goes on with a mount that an earlier daemon made, in place of `start`. `start` is a time
+  /// before the catalog was brought up to date with the content files. What the kernel asked that
+  /// daemon and was not answered it asks again.
   package func adopt(
     _ device: OpenFile, _ description: MountDescription, start: Timestamp
   ) throws(MountError) {
@@ -52,8 +52,8 @@ extension ContainerMount {
     }
   }
 
-  /// The kernel forgets what it believes of files, since an earlier daemon may not have told it of a
-  /// change. It has been told to ask for names already.
+  /// The kernel forgets what it believes of files, since an earlier daemon may not have told it of
+  /// a change. It has been told to ask for names already.
   private func refresh(_ made: FuseSession) {
     let numbers = fileSystem.inheritedInodes()
     let catalog = fileSystem.coordinator.catalog

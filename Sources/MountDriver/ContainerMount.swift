@@ -10,8 +10,8 @@ internal import SystemPackage
 /// A container's file system in the tree of names: one mount.
 ///
 /// States, in order: made, mounted (`start`), ended - by `unmount`, `detach`, or by anyone who
-/// unmounts it. Not started twice. Its file system serves this mount alone, since it counts what the
-/// kernel remembers.
+/// unmounts it. Not started twice. Its file system serves this mount alone, since it counts what
+/// the kernel remembers.
 package final class ContainerMount: Sendable {
   package let fileSystem: ContainerFileSystem
   package let options: MountOptions
@@ -157,8 +157,8 @@ package final class ContainerMount: Sendable {
     throw .copied(path, process: Processes.name(of: process))
   }
 
-  /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the mount
-  /// leaves the tree, and programs that still have files of it open get ENOTCONN.
+  /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the
+  /// mount leaves the tree, and programs that still have files of it open get ENOTCONN.
   package func detach() {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     echo.pause()
@@ -259,8 +259,8 @@ extension ContainerMount: KernelInvalidating {
 
   package func announce(_ changes: [ItemChange]) { echo.announce(changes) }
 
-  /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may itself
-  /// wait for something of ours. Not from a request.
+  /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may
+  /// itself wait for something of ours. Not from a request.
   @discardableResult
   package func waitForInvalidations(milliseconds: Int = 2000) -> Bool {
     session.withLock { $0 }?.notifier.flush(milliseconds: milliseconds) ?? true

@@ -6,8 +6,8 @@ internal import SystemPackage
 struct Mountpoint: Sendable {
   let path: String
 
-  /// Makes sure that mounting here would be right. What is left of a mount whose daemon died is taken
-  /// away.
+  /// Makes sure that mounting here would be right. What is left of a mount whose daemon died is
+  /// taken away.
   func prepare() throws(MountError) {
     guard Files.exists("/dev/fuse") else { throw MountError.noDevice }
     switch MountTable.condition(of: path, milliseconds: BoundedCall.patience) {

@@ -22,7 +22,8 @@ package enum IOMode: Hashable, Sendable {
 /// Whether the kernel serves local files of a mount itself, and the way to have it do so.
 ///
 /// States: wished or not (`wish`), then agreed or refused (`begin`); refused, too, by the first
-/// registration that the kernel would refuse for every file. It never comes back. The lock is a leaf.
+/// registration that the kernel would refuse for every file. It never comes back. The lock is a
+/// leaf.
 final class Passthrough: ContentPassthrough {
   /// Turns it off for all mounts of a daemon, when it is `off`.
   static let variable = "UBIQUITYFS_PASSTHROUGH"

@@ -25,7 +25,8 @@ package struct CommandRing: ~Copyable {
     linux_ring_close(&ring)
   }
 
-  /// Prepares a command. `argument` is copied, of at most 80 bytes; `buffers` is handed to the device.
+  /// Prepares a command. `argument` is copied, of at most 80 bytes; `buffers` is handed to the
+  /// device.
   package mutating func command<Argument: BitwiseCopyable>(
     _ operation: UInt32, of descriptor: Int32, argument: Argument,
     buffers: UnsafeRawBufferPointer? = nil, count: Int = 0, tag: UInt64

@@ -9,8 +9,8 @@ package enum Files {
     _ = try retrying { mkdir(path, mode) }
   }
 
-  /// Asks that what is made in the directory's subdirectories be spread over the disk. Only ext4 and its
-  /// forebears know this; elsewhere nothing happens.
+  /// Asks that what is made in the directory's subdirectories be spread over the disk. Only ext4
+  /// and its forebears know this; elsewhere nothing happens.
   package static func spreadSubdirectories(of path: String) { _ = linux_spread_directories(path) }
 
   /// Makes the directory and what is missing above it; an existing one is left as it is.
@@ -72,7 +72,8 @@ package enum Files {
     _ = try retrying { Glibc.rename(from, to) }
   }
 
-  /// What one of the kernel's small files says, without the last line's end; nil if it is not there.
+  /// What one of the kernel's small files says, without the last line's end; nil if it is not
+  /// there.
   package static func smallText(_ path: String, limit: Int = 256) -> String? {
     let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }

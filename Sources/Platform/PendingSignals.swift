@@ -2,8 +2,8 @@ internal import Glibc
 
 /// Signals that wait for a thread.
 package enum PendingSignals {
-  /// Whether one is pending that the thread does not block, of its own or of its process. False where
-  /// the system does not say.
+  /// Whether one is pending that the thread does not block, of its own or of its process. False
+  /// where the system does not say.
   package static func areThere(for thread: UInt32) -> Bool {
     guard let status = Files.smallText("/proc/\(thread)/status", limit: 8192) else { return false }
     return areThere(status: status)

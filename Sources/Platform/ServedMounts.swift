@@ -5,9 +5,9 @@ package import SystemPackage
 /// What a daemon has mounted, in a file that outlives it, so that others can free what it held if
 /// it is killed: see `release`.
 ///
-/// A line with the daemon's process and the time of its start, and the same of the process that becomes
-/// the next daemon when this one dies, if there is one; then one for each mount: the device,
-/// the inode number of its control file or `-`, and the mount point, in which `mountinfo`'s
+/// A line with the daemon's process and the time of its start, and the same of the process that
+/// becomes the next daemon when this one dies, if there is one; then one for each mount: the
+/// device, the inode number of its control file or `-`, and the mount point, in which `mountinfo`'s
 /// characters are escaped as they are there.
 package struct ServedMounts: Hashable, Sendable {
   package struct Mount: Hashable, Sendable {

@@ -40,8 +40,8 @@ enum Wire {
     }
   }
 
-  /// An integer of a message that later code computes with. `Tests/check-decoding` fails on one that
-  /// is read in another way.
+  /// An integer of a message that later code computes with. `Tests/check-decoding` fails on one
+  /// that is read in another way.
   static func number(
     _ value: UInt64, _ what: String, limit: UInt64 = RecordLimits.number
   ) throws(RecordError) -> UInt64 {

@@ -1,8 +1,8 @@
 internal import Crypto
 package import Platform
 
-/// What a person proves with that an account is theirs: a generated secret, `ubq1-` and eight groups
-/// of five letters and digits, or a passphrase of their own.
+/// What a person proves with that an account is theirs: a generated secret, `ubq1-` and eight
+/// groups of five letters and digits, or a passphrase of their own.
 ///
 /// Held in memory of its own, once for all copies of the value (`SecretBytes`).
 package struct AccountSecret: Equatable, Sendable {

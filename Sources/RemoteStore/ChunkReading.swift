@@ -103,8 +103,8 @@ extension RemoteContainer {
   }
 }
 
-/// A chunk does not say of which epoch its key is: the keys of all epochs are tried, the newest first.
-/// There are few, and a key that does not fit costs no more than to read the bytes once.
+/// A chunk does not say of which epoch its key is: the keys of all epochs are tried, the newest
+/// first. There are few, and a key that does not fit costs no more than to read the bytes once.
 extension AccountState {
   func seal(
     _ plain: UnsafeRawBufferPointer, as reference: ChunkReference, with compressor: Compressor

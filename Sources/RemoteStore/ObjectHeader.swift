@@ -1,5 +1,5 @@
-/// The clear bytes before everything that is stored: what it is, in which format, and since there are
-/// epochs, of which epoch the key is that it is sealed under.
+/// The clear bytes before everything that is stored: what it is, in which format, and since there
+/// are epochs, of which epoch the key is that it is sealed under.
 ///
 /// Objects of the first format have 8 bytes. They name no epoch, are sealed under the first one's
 /// key, and nobody signed them.

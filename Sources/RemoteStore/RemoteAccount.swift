@@ -20,8 +20,8 @@ package final class RemoteAccount: Sendable {
 
   /// Opens an account whose `format` object is known already, without asking the backend.
   ///
-  /// `device`: the keys that it signs with; it joins before its first write. Without them the account
-  /// can be read, and written to as by the first release, as long as it has no members.
+  /// `device`: the keys that it signs with; it joins before its first write. Without them the
+  /// account can be read, and written to as by the first release, as long as it has no members.
   package init(
     store: any ObjectStore, secret: AccountSecret, format: [UInt8], device: DeviceIdentity? = nil,
     memory: any AccountMemory = NoMemory()
@@ -49,8 +49,9 @@ package final class RemoteAccount: Sendable {
   var records: AccountRecords { AccountRecords(store: store, state: keys) }
   var memberLog: MemberLog { MemberLog(store: store, state: keys) }
 
-  /// The bytes that the first release would have stored as `format`, if each of them is authenticated:
-  /// the object holds nothing but the fields that were checked with the secret, in their only form.
+  /// The bytes that the first release would have stored as `format`, if each of them is
+  /// authenticated: the object holds nothing but the fields that were checked with the secret, in
+  /// their only form.
   package var firstFormat: [UInt8]? {
     guard var description = try? Self.read(format), description.epoch == 1 else { return nil }
     let isOld = description.version == 1

@@ -5,8 +5,8 @@ internal import RecordFormat
 extension RemoteContainer {
   var memberLog: MemberLog { MemberLog(store: store, state: keys) }
 
-  /// `name` is as the backend lists it, and hostile like all else. A segment of a device that was no
-  /// member any more is void: it is part of the chain of hashes, and changes nothing.
+  /// `name` is as the backend lists it, and hostile like all else. A segment of a device that was
+  /// no member any more is void: it is part of the chain of hashes, and changes nothing.
   func open(_ stored: [UInt8], name: String, after position: LogPosition)
     async throws(RemoteError) -> LogSegment
   {

@@ -167,7 +167,8 @@ package final class SnapshotWriter: Sendable {
       hash: RemoteContainer.hash(stored), length: UInt64(stored.count))
   }
 
-  /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as good.
+  /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as
+  /// good.
   package func finish(
     _ parts: [SnapshotIndex.Part], items: UInt64, recovery: LogRecovery? = nil,
     known: [LogPosition] = []

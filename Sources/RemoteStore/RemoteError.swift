@@ -135,8 +135,8 @@ func storing<Answer>(
 }
 
 extension ObjectStore {
-  /// All keys under a prefix, in their order. `limit`: a store that lists more has no end, or is not
-  /// one of ours.
+  /// All keys under a prefix, in their order. `limit`: a store that lists more has no end, or is
+  /// not one of ours.
   func allKeys(_ prefix: String, limit: Int) async throws(RemoteError) -> [String] {
     let page = 1000
     var result: [String] = []

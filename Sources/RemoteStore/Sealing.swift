@@ -50,8 +50,8 @@ struct SealedBytes: Sendable {
   func append(to array: inout [UInt8]) { bytes.withUnsafeBytes { array.append(contentsOf: $0) } }
 }
 
-/// What was sealed, where it was deciphered or decompressed: megabytes that need no copy on their way to a
-/// file.
+/// What was sealed, where it was deciphered or decompressed: megabytes that need no copy on their
+/// way to a file.
 package struct OpenedBytes: Sendable {
   private enum Storage {
     case deciphered(Data)

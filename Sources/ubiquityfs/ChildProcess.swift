@@ -3,8 +3,9 @@ internal import Glibc
 
 /// A command that runs in this one's place in the terminal.
 enum ChildProcess {
-  /// Runs it to its end and gives its status as a shell does: 128 and more for a signal. The keyboard's
-  /// signals are the command's alone to act on, as with system(3); SIGTERM is passed on to it.
+  /// Runs it to its end and gives its status as a shell does: 128 and more for a signal. The
+  /// keyboard's signals are the command's alone to act on, as with system(3); SIGTERM is passed on
+  /// to it.
   static func run(_ command: [String]) throws -> Int32 {
     var before = sigset_t()
     var passed = sigset_t()
@@ -71,8 +72,8 @@ enum ChildProcess {
     return unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
   }()
 
-  /// Becomes the command: its number, its terminal, its signals and its end are this process's. Fails as
-  /// `env` and `nice` do.
+  /// Becomes the command: its number, its terminal, its signals and its end are this process's.
+  /// Fails as `env` and `nice` do.
   static func become(_ command: [String]) -> Never {
     let words = words(command)
     if !ignoredPipe { signal(SIGPIPE, SIG_DFL) }

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 
-/// What stands behind `--` of the command line that is being run. The parser has no two lists beside each
-/// other, so it is taken off before it parses.
+/// What stands behind `--` of the command line that is being run. The parser has no two lists
+/// beside each other, so it is taken off before it parses.
 enum CommandTail {
   @TaskLocal static var command: [String] = []
 

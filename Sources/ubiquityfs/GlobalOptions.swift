@@ -25,8 +25,8 @@ struct GlobalOptions: ParsableArguments {
   private static let released = Lock<Set<String>>([])
 
   /// Before a command looks at any path: a daemon that was killed may have left its mounts hanging.
-  /// The command reports a mount that cannot be freed when it connects. The program's options and its
-  /// command's are validated one after the other, and one wait is enough.
+  /// The command reports a mount that cannot be freed when it connects. The program's options and
+  /// its command's are validated one after the other, and one wait is enough.
   func validate() {
     guard let state = try? stateDirectory(),
       Self.released.withLock({ $0.insert(state).inserted })

@@ -45,8 +45,8 @@ struct RunCommand: ParsableCommand {
     guard let start = Processes.start(of: getpid()) else {
       throw ControlError(.failed, "/proc is not there, which the daemon goes by")
     }
-    // The daemon knows the process by its number, whatever becomes of its environment; the mark stays with
-    // what loses its parents, and is for other daemons too.
+    // The daemon knows the process by its number, whatever becomes of its environment; the mark
+    // stays with what loses its parents, and is for other daemons too.
     _ = try options.connect().call(
       Methods.RegisterRun.self,
       RunRequest(

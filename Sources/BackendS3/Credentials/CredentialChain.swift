@@ -9,8 +9,9 @@ struct FoundKeys: Sendable {
   var expires: Int64?
 }
 
-/// Finds keys where programs for S3 look for them, in the order of Amazon's own: the environment, the
-/// shared files, a container's, the machine's. Keys that end are fetched anew five minutes before.
+/// Finds keys where programs for S3 look for them, in the order of Amazon's own: the environment,
+/// the shared files, a container's, the machine's. Keys that end are fetched anew five minutes
+/// before.
 ///
 /// Safe from any task; of many that ask at once one goes and looks.
 final class CredentialChain: Sendable {

@@ -65,8 +65,8 @@ struct MetadataClient: Sendable {
     return environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
   }
 
-  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers. `gaveKeys`: it did
-  /// before, so that no answer is a failure that passes.
+  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers.
+  /// `gaveKeys`: it did before, so that no answer is a failure that passes.
   func machineKeys(gaveKeys: Bool) async throws(StoreError) -> FoundKeys? {
     if environment["AWS_EC2_METADATA_DISABLED"]?.lowercased() == "true" { return nil }
     let base = environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? "http://169.254.169.254"

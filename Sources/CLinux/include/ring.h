@@ -1,8 +1,9 @@
 #ifndef UBIQUITYFS_CLINUX_RING_H
 #define UBIQUITYFS_CLINUX_RING_H
 
-// An io_uring as the kernel gives it, for one thread: what is submitted, waited for and taken out is
-// its maker's alone (IORING_SETUP_SINGLE_ISSUER). Functions give 0 or a positive number, or -errno.
+// An io_uring as the kernel gives it, for one thread: what is submitted, waited for and taken out
+// is its maker's alone (IORING_SETUP_SINGLE_ISSUER). Functions give 0 or a positive number, or
+// -errno.
 
 #include <stddef.h>
 #include <stdint.h>

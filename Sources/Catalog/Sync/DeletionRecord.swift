@@ -22,8 +22,8 @@ package struct DeletionRecord: Hashable, Sendable {
   package var window: Window?
   /// Removals wait for the user.
   package var isHeld = false
-  /// Removals with dirty marks up to this are confirmed. Marks only grow, so this names exactly what
-  /// was gone when the user said so.
+  /// Removals with dirty marks up to this are confirmed. Marks only grow, so this names exactly
+  /// what was gone when the user said so.
   package var confirmed: UInt64 = 0
   /// What is removed until then belongs to what was confirmed.
   package var confirmedUntil: Timestamp?

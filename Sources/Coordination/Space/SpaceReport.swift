@@ -47,7 +47,8 @@ extension LocalSpace {
     return result
   }
 
-  /// What is wrong with a container's part in it; nil while the limits hold, or evicting will see to it.
+  /// What is wrong with a container's part in it; nil while the limits hold, or evicting will see
+  /// to it.
   package static func complaint(_ state: SpaceState, of container: ContainerID) -> String? {
     guard state.overshoot > 0, let all = state.tally, all.evictable < state.overshoot,
       let own = state.tallies[container]

@@ -62,8 +62,8 @@ extension AccountSession {
     logger.error("\(text)")
   }
 
-  /// The file beside the default backend, from which further state directories of this user sign in,
-  /// has the account's present secret.
+  /// The file beside the default backend, from which further state directories of this user sign
+  /// in, has the account's present secret.
   func keepSecretFile() {
     let address = BackendAddress(besideState: state.path)
     guard address.description == stored.backend, let path = address.keyFile else { return }

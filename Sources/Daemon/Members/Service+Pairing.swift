@@ -3,8 +3,8 @@ internal import Model
 internal import Platform
 internal import RemoteStore
 
-/// What connections pair: an offer, or the request of a device that is not signed in. Each ends with
-/// its connection, and then nothing of it is left in the backend.
+/// What connections pair: an offer, or the request of a device that is not signed in. Each ends
+/// with its connection, and then nothing of it is left in the backend.
 final class PairingTable: Sendable {
   struct Request: Sendable {
     let request: PairingRequest

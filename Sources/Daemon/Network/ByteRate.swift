@@ -1,6 +1,7 @@
 internal import Model
 
-/// Bytes in a second, as people write them: `2MB/s`, `500K`, `1.5MiB/s`. Sizes are those of `ByteSize`.
+/// Bytes in a second, as people write them: `2MB/s`, `500K`, `1.5MiB/s`. Sizes are those of
+/// `ByteSize`.
 package struct ByteRate: Equatable, Sendable {
   package let bytes: UInt64
 

@@ -6,7 +6,8 @@ internal import SystemPackage
 /// In this order, of the device of the default route:
 /// - what NetworkManager was told of the connection (`connection.metered`), where its files can be
 ///   read, which is root's alone,
-/// - `ANDROID_METERED`, which a telephone says with its addresses, where systemd-networkd keeps them,
+/// - `ANDROID_METERED`, which a telephone says with its addresses, where systemd-networkd keeps
+///   them,
 /// - the kind of the device: mobile broadband, Bluetooth, a telephone on USB.
 ///
 /// Of any other network it is taken that it costs nothing.

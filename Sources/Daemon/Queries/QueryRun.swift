@@ -161,8 +161,8 @@ final class QueryRun {
     results.noteMount(container)
   }
 
-  /// What left a place may be at another one already, of which no event has come yet: an item that changed,
-  /// and moved right after. It is looked for there, so that it is one item.
+  /// What left a place may be at another one already, of which no event has come yet: an item that
+  /// changed, and moved right after. It is looked for there, so that it is one item.
   private func follow(_ departures: [Departure], _ walk: QueryWalk) throws {
     guard departures.count <= Self.keptArrivals else { return }
     let container = walk.container.session

@@ -6,9 +6,10 @@ internal import SyncEngine
 
 /// The account's quota on this device: how it is learnt, told and set.
 ///
-/// What it costs: one request with each connection, one every `interval`, and nothing more while there is no
-/// quota. With one, what the containers take here is told with the device's record, at most once in an
-/// interval and only if it changed, and what other devices tell is read once in `intervalsToRead`.
+/// What it costs: one request with each connection, one every `interval`, and nothing more while
+/// there is no quota. With one, what the containers take here is told with the device's record, at
+/// most once in an interval and only if it changed, and what other devices tell is read once in
+/// `intervalsToRead`.
 extension AccountSession {
   private static let interval = Duration.seconds(900)
   private static let intervalsToRead = 4

@@ -4,9 +4,9 @@ internal import Coordination
 internal import Model
 internal import SystemPackage
 
-/// What `storage delete` deletes, and how: as a program that removes it from the mount would, with a claim for
-/// deleting, whether there is a mount or not. So it goes from every device with the next sync, can be brought
-/// back from the trash, and what never leaves the device stays.
+/// What `storage delete` deletes, and how: as a program that removes it from the mount would, with
+/// a claim for deleting, whether there is a mount or not. So it goes from every device with the
+/// next sync, can be brought back from the trash, and what never leaves the device stays.
 struct StorageDeletion {
   /// A name that goes with all below it.
   struct Target {
@@ -154,8 +154,8 @@ struct StorageDeletion {
     }
   }
 
-  /// The target and all below it, directories before what is in them. Of what stays here nothing is looked
-  /// into.
+  /// The target and all below it, directories before what is in them. Of what stays here nothing is
+  /// looked into.
   private static func tree(_ target: Target, _ catalog: ContainerCatalog) throws(Errno) -> [Target]
   {
     var result = [target]

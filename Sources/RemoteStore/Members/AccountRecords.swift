@@ -16,8 +16,8 @@ struct AccountRecords: Sendable {
 
   /// What may be believed of an object. Nil: the backend has none.
   ///
-  /// A version that is older than one that this device saw, or that nobody signed who may, counts as
-  /// the one that this device saw last. Fails with `.unsigned` if there is none.
+  /// A version that is older than one that this device saw, or that nobody signed who may, counts
+  /// as the one that this device saw last. Fails with `.unsigned` if there is none.
   func read(_ place: Place) async throws(RemoteError) -> [UInt8]? {
     guard let stored = try await RemoteAccount.small(place.object, in: store) else { return nil }
     let opened = try await open(stored, place)

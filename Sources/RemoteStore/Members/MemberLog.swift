@@ -13,8 +13,8 @@ struct MemberLog: Sendable {
 
   private static let mostAttempts = 50
 
-  /// Reads the entries that this device does not know. `checksKnown`: and that the backend still has
-  /// the last one that it does know.
+  /// Reads the entries that this device does not know. `checksKnown`: and that the backend still
+  /// has the last one that it does know.
   func refresh(checksKnown: Bool = false) async throws(RemoteError) {
     let before = state.membership
     if checksKnown, before.number > 0 {
@@ -68,8 +68,8 @@ struct MemberLog: Sendable {
     }
   }
 
-  /// Does something that may need a newer member log than this device knows: reads that log and does
-  /// it again.
+  /// Does something that may need a newer member log than this device knows: reads that log and
+  /// does it again.
   func reading<Value>(_ body: () throws(RemoteError) -> Value) async throws(RemoteError) -> Value {
     do throws(RemoteError) {
       return try body()
@@ -181,8 +181,8 @@ struct MemberLog: Sendable {
 
   // MARK: - The object `format`
 
-  /// The account's `format`, of the present version. Older programs stop at it, and say that a newer
-  /// release is needed.
+  /// The account's `format`, of the present version. Older programs stop at it, and say that a
+  /// newer release is needed.
   private func firstFormat() async throws(RemoteError) -> [UInt8] {
     guard let stored = try await RemoteAccount.storedFormat(store) else {
       throw .noAccount(store.description)

@@ -60,8 +60,8 @@ package struct PairingCode: Equatable, Sendable, CustomStringConvertible {
     return digits.reduce(0) { doubled($0 ^ $1) }
   }
 
-  /// The key that both devices have and nobody else. 80 random bits cannot be guessed, not even by a
-  /// store that keeps every message.
+  /// The key that both devices have and nobody else. 80 random bits cannot be guessed, not even by
+  /// a store that keeps every message.
   var key: SymmetricKey {
     HKDF<SHA256>.deriveKey(
       inputKeyMaterial: SymmetricKey(data: digits), salt: [UInt8](),

@@ -5,7 +5,8 @@ internal import RecordFormat
 
 /// The side of a new device: it has the code, and gets the account.
 ///
-/// It asks every offer that there is, at most eight; only the device that shows the code can answer.
+/// It asks every offer that there is, at most eight; only the device that shows the code can
+/// answer.
 package actor PairingRequest {
   package enum News: Equatable, Sendable {
     case waiting

@@ -55,8 +55,8 @@ extension ContainerSync {
     }
   }
 
-  /// Not while nothing has happened since the last time: then there is no new garbage. What was removed
-  /// and is kept no longer is garbage without anything happening.
+  /// Not while nothing has happened since the last time: then there is no new garbage. What was
+  /// removed and is kept no longer is garbage without anything happening.
   private func isSearchDue(_ length: LogLength) throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
     let now = catalog.now
@@ -77,8 +77,9 @@ extension ContainerSync {
     }
   }
 
-  /// Puts a segment of compaction's own after the head. `make` is asked on each state that one could
-  /// come after, and gives an empty one when there is nothing to say any more. Gives whether one was put.
+  /// Puts a segment of compaction's own after the head. `make` is asked on each state that one
+  /// could come after, and gives an empty one when there is nothing to say any more. Gives whether
+  /// one was put.
   func append(
     to remote: RemoteContainer, _ make: () throws(CycleFailure) -> LogChanges
   ) async throws(CycleFailure) -> Bool {

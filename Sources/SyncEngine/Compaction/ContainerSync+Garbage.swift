@@ -9,8 +9,8 @@ internal import SystemPackage
 /// Packs that nothing uses: condemned in the log, kept for a grace, deleted in the log, removed.
 /// `docs/remote-format.md`, "Garbage", has the invariants.
 extension ContainerSync {
-  /// What was removed and is kept no longer on any device is forgotten; then packs of which little or
-  /// nothing is live are condemned.
+  /// What was removed and is kept no longer on any device is forgotten; then packs of which little
+  /// or nothing is live are condemned.
   func collectGarbage(of remote: RemoteContainer) async throws(CycleFailure) {
     try await forgetExpired(remote)
     let catalog = coordinator.catalog
@@ -157,8 +157,8 @@ extension ContainerSync {
     return result
   }
 
-  /// Removes packs that were condemned for long enough. The log says so first: a device that reads it
-  /// looks for nothing in them any more.
+  /// Removes packs that were condemned for long enough. The log says so first: a device that reads
+  /// it looks for nothing in them any more.
   func deleteCondemned(of remote: RemoteContainer) async throws(CycleFailure) {
     let catalog = coordinator.catalog
     let policy = settings.compaction

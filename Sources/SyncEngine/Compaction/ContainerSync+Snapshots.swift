@@ -14,9 +14,9 @@ extension ContainerSync {
   /// now and then until the disk has the database.
   private static let partsAhead = 2
 
-  /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
-  /// catalog is read page by page, and gives what was there at the beginning. `lost`: the newest
-  /// snapshot, if the store has it no more or it cannot be read.
+  /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it:
+  /// the catalog is read page by page, and gives what was there at the beginning. `lost`: the
+  /// newest snapshot, if the store has it no more or it cannot be read.
   func writeSnapshot(
     to remote: RemoteContainer, replacing lost: UInt64? = nil
   ) async throws(CycleFailure) {

@@ -77,8 +77,8 @@ extension ContainerSync {
           result.changes.upserts[index].supply([rest.version])
           result.salvaged[record.id, default: []].insert(version.id)
         } else {
-          // It went with the item, when that was removed elsewhere and all of it was forgotten, and its
-          // packs are gone: it is nowhere any more.
+          // It went with the item, when that was removed elsewhere and all of it was forgotten, and
+          // its packs are gone: it is nowhere any more.
           logger.warning(
             "item \(record.id): the conflict version \(version.id) is nowhere any more")
           result.changes.upserts[index].conflicts.removeAll { $0.id == version.id }

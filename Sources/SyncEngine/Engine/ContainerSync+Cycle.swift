@@ -127,7 +127,8 @@ extension ContainerSync {
     losses = try local { () throws(Errno) in try coordinator.catalog.losses() }
     _ = try collectUploads()
     try checkArrivals()
-    // What is planned stands on this state of the log, and is committed right after it or not at all.
+    // What is planned stands on this state of the log, and is committed right after it or not at
+    // all.
     try await bringArrivals()
     try await applyRemovals()
     let paused: (failure: CycleFailure, rest: [ItemID])?
@@ -468,8 +469,8 @@ extension ContainerSync {
       else {
         throw .local("the changes of this device do not fit the log; nothing was sent")
       }
-      // What others are told of must not be gone here after a power cut: they would wait for content
-      // that nobody has.
+      // What others are told of must not be gone here after a power cut: they would wait for
+      // content that nobody has.
       try local { () throws(Errno) in
         // Not what the plan makes for the log alone: that was never here, so it has not gone.
         try catalog.noteSending(changes.upserts.filter { plan.ofHere.contains($0.id) })
@@ -499,8 +500,9 @@ extension ContainerSync {
     var versions: [ItemID: UploadedContent] = [:]
     var settled = plan.settled
     for (id, version) in plan.versions {
-      // What is being written again is an edit of that version by the time it is closed. It stays marked:
-      // were it not, and never written to before a crash, nothing would ever make it a version.
+      // What is being written again is an edit of that version by the time it is closed. It stays
+      // marked: were it not, and never written to before a crash, nothing would ever make it a
+      // version.
       guard let content = staged[id], snapshots[id]?.version != version,
         !isBeingWritten(id)
       else {
@@ -534,8 +536,8 @@ extension ContainerSync {
     coordinator.tellUploaded(
       changes.upserts.filter { $0.content.map { $0.manifest != nil } ?? true }.map(\.id))
     tellCommitted(Set(stamps.keys).union(versions.keys).union(changes.upserts.map(\.id)))
-    // An open that the kernel serves marked nothing if the content was no version then; now it is one,
-    // and after a crash it must be seen that it may not be that any more.
+    // An open that the kernel serves marked nothing if the content was no version then; now it is
+    // one, and after a crash it must be seen that it may not be that any more.
     for id in versions.keys where isBeingWritten(id) {
       try local { () throws(Errno) in
         guard let number = try catalog.inodeNumber(of: id) else { return }

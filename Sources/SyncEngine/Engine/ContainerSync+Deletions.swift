@@ -39,8 +39,8 @@ extension ContainerSync {
     let after: DeletionRecord
   }
 
-  /// Throws `.held` if the user is to be asked. Nothing of the plan is committed then: the rest of it
-  /// may stand on the removals, as a new file does that has the name of an old one.
+  /// Throws `.held` if the user is to be asked. Nothing of the plan is committed then: the rest of
+  /// it may stand on the removals, as a new file does that has the name of an old one.
   func judgeDeletions(_ plan: Plan) throws(CycleFailure) -> JudgedDeletions {
     let record = try deletions()
     switch settings.deletions.verdict(on: try count(plan)) {
@@ -115,8 +115,8 @@ extension ContainerSync {
     return result
   }
 
-  /// Removals of this device that come back in its own segment, about to be folded: it stopped before
-  /// it noted them, and they count all the same.
+  /// Removals of this device that come back in its own segment, about to be folded: it stopped
+  /// before it noted them, and they count all the same.
   func noteUnacknowledged(_ removals: [ItemID]) throws(CycleFailure) {
     guard !removals.isEmpty else { return }
     let catalog = coordinator.catalog

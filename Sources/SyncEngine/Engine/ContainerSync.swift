@@ -70,7 +70,8 @@ package actor ContainerSync {
   /// Directories that were emptied by removals that are in the log already.
   var emptied: Set<ItemID> = []
   var turns = TurnTaking()
-  /// Who wrote last to what is in the log and not applied yet, for events; there while somebody listens.
+  /// Who wrote last to what is in the log and not applied yet, for events; there while somebody
+  /// listens.
   var writers: [ItemID: Model.DeviceID] = [:]
   /// Since when packages wait for their programs to pause, in monotonic nanoseconds.
   var packagesHeld: [ItemID: UInt64] = [:]
@@ -251,8 +252,8 @@ package actor ContainerSync {
     return try answer.withLock(\.self).get()
   }
 
-  /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the last
-  /// cycle.
+  /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the
+  /// last cycle.
   package nonisolated var canSend: Bool {
     link.isReachable && !link.isMetered && transfers.stoppedBy == nil && condition.isNormal
   }
@@ -294,10 +295,10 @@ package actor ContainerSync {
 
   // MARK: Waiting for it
 
-  /// Returns when everything that was written here before the call is in the backend, and everything
-  /// that the backend held at the call is applied here. `needsRoom`: fails if the account has no room for
-  /// some of it. The files `awaiting`, and those below, are uploaded first as long as the call
-  /// lasts.
+  /// Returns when everything that was written here before the call is in the backend, and
+  /// everything that the backend held at the call is applied here. `needsRoom`: fails if the
+  /// account has no room for some of it. The files `awaiting`, and those below, are uploaded first
+  /// as long as the call lasts.
   package func sync(
     timeout: Duration? = nil, needsRoom: Bool = true, awaiting numbers: [InodeNumber] = []
   ) async throws(SyncFailure) {
@@ -414,7 +415,8 @@ package actor ContainerSync {
     case waiting
     /// All that is left is being uploaded, or waits for that: each upload's end wakes the engine.
     case uploading
-    /// All that is left has no room in the account: it waits until something changes. The text says so.
+    /// All that is left has no room in the account: it waits until something changes. The text says
+    /// so.
     case full(String)
     case failed(SyncFailure)
   }
@@ -508,8 +510,8 @@ package actor ContainerSync {
   /// So long after a failed cycle neither news nor changes here begin another one.
   private static let longestDeafness = Duration.seconds(5)
 
-  /// Waits until programs pause, for as long as they have been at it: a single save goes up at once, and
-  /// a copy in one piece and not in fifty.
+  /// Waits until programs pause, for as long as they have been at it: a single save goes up at
+  /// once, and a copy in one piece and not in fifty.
   private func waitForQuiet() async {
     let start = ContinuousClock.now
     while !Task.isCancelled {

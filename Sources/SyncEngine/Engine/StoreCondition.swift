@@ -79,8 +79,8 @@ final class StoreHealth: Sendable {
   static let putLimit: UInt64 = 30_000_000_000
   /// For so long after a look a round that sends something needs no other one.
   static let freshness: UInt64 = 5_000_000_000
-  /// How many segments before the head a look asks for: always, before puts and evictions, and when a user
-  /// asks or the store was away. With a batch of new ones the last is a page of an S3 list.
+  /// How many segments before the head a look asks for: always, before puts and evictions, and when
+  /// a user asks or the store was away. With a batch of new ones the last is a page of an S3 list.
   static let look = 16
   static let longLook = 128
   static let thoroughLook = 900

@@ -9,7 +9,8 @@ package enum ContentPolicy: String, Sendable, CaseIterable {
   case greedy
 }
 
-/// From how many items on they are no longer planned all together, and how many are taken at once then.
+/// From how many items on they are no longer planned all together, and how many are taken at once
+/// then.
 package struct ManyItems: Sendable {
   /// That are new from elsewhere.
   package var arrivals = 2_000
@@ -24,7 +25,8 @@ package struct ManyItems: Sendable {
 }
 
 package struct SyncSettings: Sendable {
-  /// How long nothing must change before changes go up, when programs have been at it for that long.
+  /// How long nothing must change before changes go up, when programs have been at it for that
+  /// long.
   package var debounce: Duration
   /// The same after the first change: a single save goes up at once.
   package var firstDebounce: Duration = .milliseconds(25)

@@ -37,8 +37,8 @@ extension ContainerSync {
     return try finder.tree(item, .remote, as: Merge(device: device))
   }
 
-  /// What ends a package's conflict: the versions to keep that are not current become packages beside
-  /// it; one that takes the place of the current one takes the place of all that is in it.
+  /// What ends a package's conflict: the versions to keep that are not current become packages
+  /// beside it; one that takes the place of the current one takes the place of all that is in it.
   func packageResolution(
     of record: ItemRecord, keep: [VersionID], _ remote: RemoteContainer
   ) async throws -> LogChanges {

@@ -9,7 +9,8 @@ extension PackageArchive {
   private static let entryMemory = 256
   private static let nameMemory = 64
 
-  /// What an archive holds. Of the files' own chunks none is read: where the frames end, theirs begin.
+  /// What an archive holds. Of the files' own chunks none is read: where the frames end, theirs
+  /// begin.
   static func entries(
     of manifest: Manifest, memory: Int = mostMemory,
     read: (ChunkReference) async throws -> [UInt8]
@@ -47,8 +48,9 @@ extension PackageArchive {
     throw Damage(description: "it has more than \(RecordLimits.records) entries")
   }
 
-  /// New items with what an archive holds, in a directory. Another device made the archive: what it put
-  /// there must be what a record may hold, since every device refuses a log with any other record.
+  /// New items with what an archive holds, in a directory. Another device made the archive: what it
+  /// put there must be what a record may hold, since every device refuses a log with any other
+  /// record.
   static func records(
     of entries: [PackageTree.Entry], in root: ItemID, as version: ContentVersion
   ) throws(Damage) -> [ItemRecord] {

@@ -35,9 +35,10 @@ extension ContainerSync {
   /// Brings the newer content of files whose older one is here, beside it, so that the mount goes
   /// from one whole content to the other and a device that loses its backend has the older one.
   ///
-  /// Gives the generation of each that is ready; what was brought is kept for the next round when the
-  /// plan could not be applied. Nil: plan again. A newer content is damaged in the backend: the
-  /// older one stays, says so, and holds up no other; or a program wrote to the older one meanwhile.
+  /// Gives the generation of each that is ready; what was brought is kept for the next round when
+  /// the plan could not be applied. Nil: plan again. A newer content is damaged in the backend: the
+  /// older one stays, says so, and holds up no other; or a program wrote to the older one
+  /// meanwhile.
   func stageReplacements(_ plan: Plan, _ remote: RemoteContainer) async throws(CycleFailure)
     -> [ItemID: UInt64]?
   {
@@ -202,8 +203,8 @@ extension ContainerSync {
     }
   }
 
-  /// Whether nothing can have written to the file since it was looked at. Who wrote and closed moved
-  /// its change time; who has not closed yet is still counted.
+  /// Whether nothing can have written to the file since it was looked at. Who wrote and closed
+  /// moved its change time; who has not closed yet is still counted.
   private func isUntouched(_ found: LocalItem) throws(CycleFailure) -> Bool {
     guard !coordinator.isOpenForWriting(found.inode.number) else { return false }
     let now = try local { () throws(Errno) in try coordinator.catalog.local(found.inode.item) }
@@ -313,8 +314,8 @@ extension ContainerSync {
     content.dropPartial(key)
   }
 
-  /// Starts to bring what has just arrived, where it is wanted before it is opened; and what was moved to
-  /// where it is.
+  /// Starts to bring what has just arrived, where it is wanted before it is opened; and what was
+  /// moved to where it is.
   func fetchArrivals(_ operations: [LocalOperation], _ changes: [ItemChange]) {
     let isGreedy = policy == .greedy
     fetcher.holdBacklog()

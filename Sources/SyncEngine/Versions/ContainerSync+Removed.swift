@@ -6,10 +6,10 @@ internal import SystemPackage
 
 /// Recently deleted: what was removed on any device can be brought back for some time.
 ///
-/// The log itself is the record: every device keeps the last record of what a segment removes, which
-/// names its content, and drops it when a later segment has the item again or forgets it. Bringing
-/// something back is putting that record into the log again, under the same identity. What was kept for
-/// long enough on every device, compaction has the log forget.
+/// The log itself is the record: every device keeps the last record of what a segment removes,
+/// which names its content, and drops it when a later segment has the item again or forgets it.
+/// Bringing something back is putting that record into the log again, under the same identity. What
+/// was kept for long enough on every device, compaction has the log forget.
 extension ContainerSync {
   /// How long, in nanoseconds.
   private nonisolated var retention: Int64 {
@@ -69,9 +69,9 @@ extension ContainerSync {
     return names.reversed()
   }
 
-  /// Brings items back, on every device: directories with all in them that can be. What has got their
-  /// name meanwhile keeps it, and they become `name 2.ext`. Files of which the store has no content
-  /// any more stay in the trash; when all others are back, it fails and names them.
+  /// Brings items back, on every device: directories with all in them that can be. What has got
+  /// their name meanwhile keeps it, and they become `name 2.ext`. Files of which the store has no
+  /// content any more stay in the trash; when all others are back, it fails and names them.
   package func restore(_ items: [ItemID]) async throws(RestoreFailure) {
     var lost: [String] = []
     try await changeLog { remote in

@@ -188,8 +188,8 @@ extension ContainerSync {
     }
   }
 
-  /// Drops conflict versions of a file or package on every device; those that are not named stay to be
-  /// resolved. What the item itself shows is not dropped this way.
+  /// Drops conflict versions of a file or package on every device; those that are not named stay to
+  /// be resolved. What the item itself shows is not dropped this way.
   package func remove(_ versions: [VersionID], of number: InodeNumber)
     async throws(VersionFailure)
   {
@@ -205,8 +205,8 @@ extension ContainerSync {
     }
   }
 
-  /// Marks conflict versions on every device as ones that nobody has to look at any more, or that somebody
-  /// has: they stay as they are. `isResolved` of what is gone already has no effect.
+  /// Marks conflict versions on every device as ones that nobody has to look at any more, or that
+  /// somebody has: they stay as they are. `isResolved` of what is gone already has no effect.
   package func mark(_ versions: [VersionID], isResolved: Bool, of number: InodeNumber)
     async throws(VersionFailure)
   {
@@ -222,11 +222,12 @@ extension ContainerSync {
     }
   }
 
-  /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
-  /// made from.
+  /// Puts into the log what `changes` makes of an item's record there, right after the state that
+  /// it was made from.
   ///
-  /// `settles`: what this device has not sent yet belongs to it, and it is done when the item here is what
-  /// the log says. Without it nobody is waited for who has a claim on the item: most likely that is who asks.
+  /// `settles`: what this device has not sent yet belongs to it, and it is done when the item here
+  /// is what the log says. Without it nobody is waited for who has a claim on the item: most likely
+  /// that is who asks.
   private func changeVersions(
     of number: InodeNumber, settles: Bool = true,
     _ changes: (ItemRecord, RemoteContainer) async throws -> LogChanges

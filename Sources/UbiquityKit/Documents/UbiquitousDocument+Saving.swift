@@ -3,7 +3,8 @@ internal import Foundation
 extension UbiquitousDocument {
   // MARK: When
 
-  /// Sees to it that what is unsaved is saved soon: a moment after the last edit, and not put off for ever.
+  /// Sees to it that what is unsaved is saved soon: a moment after the last edit, and not put off
+  /// for ever.
   func noteUnsaved() {
     guard hasUnsavedChanges, !documentState.contains(.closed) else {
       autosaving?.cancel()
@@ -222,7 +223,8 @@ extension UbiquitousDocument {
 }
 
 extension DocumentContents {
-  /// What can be written while the program goes on with the contents, and what to do with them afterwards.
+  /// What can be written while the program goes on with the contents, and what to do with them
+  /// afterwards.
   struct Snapshot {
     let contents: DocumentContents
     fileprivate var pairs: [(original: FileWrapper, copy: FileWrapper)] = []

@@ -3,8 +3,8 @@ internal import Foundation
 internal import Glibc
 internal import SystemPackage
 
-/// Errors of the daemon and of the system as programs know them: Cocoa's codes, with the message for
-/// people in `NSLocalizedDescriptionKey`.
+/// Errors of the daemon and of the system as programs know them: Cocoa's codes, with the message
+/// for people in `NSLocalizedDescriptionKey`.
 enum UbiquityErrors {
   /// What was tried, where one code would not say it.
   enum Doing {

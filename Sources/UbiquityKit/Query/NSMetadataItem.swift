@@ -5,8 +5,8 @@ internal import Platform
 
 /// An item that a metadata query found.
 ///
-/// It stays the same object as long as the query finds the item, through renames too; its values are those
-/// of the query's last notification. Any thread may ask.
+/// It stays the same object as long as the query finds the item, through renames too; its values
+/// are those of the query's last notification. Any thread may ask.
 open class NSMetadataItem: NSObject, @unchecked Sendable {
   private let state: Lock<QueryItem>
 
@@ -16,8 +16,8 @@ open class NSMetadataItem: NSObject, @unchecked Sendable {
 
   func update(_ item: QueryItem) { state.withLock { $0 = item } }
 
-  /// The value of an attribute, of which the documentation of its key says what it is; nil where there is
-  /// none, and of an attribute that items do not have.
+  /// The value of an attribute, of which the documentation of its key says what it is; nil where
+  /// there is none, and of an attribute that items do not have.
   open func value(forAttribute key: String) -> Any? {
     guard let attribute = MetadataAttribute(named: key) else { return nil }
     let item = report
@@ -29,7 +29,8 @@ open class NSMetadataItem: NSObject, @unchecked Sendable {
       return "NSMetadataUbiquitousItemDownloadingStatus" + status.prefix(1).uppercased()
         + status.dropFirst()
     case (.downloadingError, .text(let text)), (.uploadingError, .text(let text)):
-      // Source of the codes: `NSUbiquitousFileUnavailableError`, `NSUbiquitousFileUbiquityServerNotAvailable`.
+      // Source of the codes: `NSUbiquitousFileUnavailableError`,
+      // `NSUbiquitousFileUbiquityServerNotAvailable`.
       return NSError(
         domain: NSCocoaErrorDomain, code: attribute == .downloadingError ? 4353 : 4355,
         userInfo: [NSLocalizedDescriptionKey: text])
@@ -51,8 +52,8 @@ open class NSMetadataItem: NSObject, @unchecked Sendable {
     return result
   }
 
-  /// The attributes that have a value, by the values of Apple's constants or, where there is none, by their
-  /// short names.
+  /// The attributes that have a value, by the values of Apple's constants or, where there is none,
+  /// by their short names.
   open var attributes: [String] {
     let item = report
     return MetadataAttribute.allCases.filter { item.value(of: $0) != .null }

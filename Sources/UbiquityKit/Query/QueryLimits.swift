@@ -7,8 +7,8 @@ struct QueryLimits {
   var scopes: [QueryScope] = []
   var within: [ItemReference]?
 
-  /// Locates what is named by place. Of several places those that are in no mount are left out; all of them
-  /// is an error.
+  /// Locates what is named by place. Of several places those that are in no mount are left out; all
+  /// of them is an error.
   init(searchScopes: [Any], searchItems: [Any]?) throws(ControlError) {
     var places: [String] = []
     for scope in searchScopes {

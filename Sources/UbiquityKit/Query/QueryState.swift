@@ -114,7 +114,8 @@ struct QueryState {
     return NSMetadataQuery.Update(phase: kind, added: added, changed: changed, removed: removed)
   }
 
-  /// Items that are the same, by the identity that they have in their container, stay the same objects.
+  /// Items that are the same, by the identity that they have in their container, stay the same
+  /// objects.
   private mutating func compare(
     _ former: [NSMetadataItem], with now: [QueryResult]
   ) -> (added: [NSMetadataItem], changed: [NSMetadataItem], removed: [NSMetadataItem]) {
