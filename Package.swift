@@ -95,6 +95,9 @@ let package = Package(
     .target(
       name: "BackendDirectory", dependencies: ["Backend", "Platform", "CLinux", system],
       swiftSettings: settings),
+    .target(
+      name: "BackendSFTP", dependencies: ["Backend", "Model", "Platform", system],
+      swiftSettings: settings),
     .target(name: "HTTPTransport", dependencies: ["CCurl", "Platform"], swiftSettings: settings),
     .target(
       name: "BackendS3",
@@ -133,7 +136,8 @@ let package = Package(
       name: "Daemon",
       dependencies: [
         "Model", "Platform", "Catalog", "ContentStore", "Coordination", "FileSystem", "FuseKernel",
-        "MountDriver", "Backend", "BackendDirectory", "BackendS3", "RemoteStore", "SyncEngine",
+        "MountDriver", "Backend", "BackendDirectory", "BackendSFTP", "BackendS3", "RemoteStore",
+        "SyncEngine",
         "ControlProtocol", "MetadataQueries", "CLinux", logging, system, yams,
       ],
       swiftSettings: settings),
@@ -190,7 +194,8 @@ let package = Package(
     .testTarget(
       name: "BackendTests",
       dependencies: [
-        "Backend", "BackendDirectory", "BackendS3", "HTTPTransport", "Platform", subprocess, system,
+        "Backend", "BackendDirectory", "BackendSFTP", "BackendS3", "HTTPTransport", "Platform",
+        subprocess, system,
       ],
       swiftSettings: plainSettings),
     .testTarget(

@@ -171,8 +171,8 @@ package final class DirectoryStore: ObjectStore {
     guard let directory = try? directory(), let entries = try? directory.entries(Self.temporaries)
     else { return }
     let limit = time(nil) - 24 * 3600
-    for (name, kind) in entries where kind == .file && Self.isTemporaryName(name) {
-      let file = Self.temporaries + "/" + name
+    for entry in entries where entry.kind == .file && Self.isTemporaryName(entry.name) {
+      let file = Self.temporaries + "/" + entry.name
       guard let status = (try? directory.status(file)) ?? nil, status.st_mode & S_IFMT == S_IFREG,
         status.st_mtim.tv_sec < limit
       else { continue }

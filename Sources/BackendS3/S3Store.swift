@@ -23,6 +23,13 @@ package final class S3Store: ObjectStore {
 
   package var description: String { connection.address.description }
 
+  /// Checks the store's answers to `If-None-Match: *`. See `checkConditionalPuts`.
+  package func checkConditions() async throws(StoreError) {
+    try await checkConditionalPuts(
+      place: connection.place, advice: "Use a store that has them, such as Amazon S3, Ceph or MinIO"
+    )
+  }
+
   // MARK: Reading
 
   package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {

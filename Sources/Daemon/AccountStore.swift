@@ -1,3 +1,4 @@
+package import Backend
 package import ControlProtocol
 internal import FoundationEssentials
 internal import Glibc
@@ -41,42 +42,14 @@ package struct StoredAccount: Codable, Equatable, Sendable {
 }
 
 extension StoredAccount {
-  /// Variables that say where access keys come from. They are replaced together: half of one pair
-  /// of keys with half of another is no pair.
-  private static let keyNames: Set<String> = [
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE",
-    "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-  ]
-
-  /// Updates what the account keeps of the environment of a further sign-in. Access keys are
-  /// replaced when that environment has some, the proxy when it names one; the rest stays as it
-  /// was. Returns whether anything changed.
-  package mutating func take(_ given: [String: String]) -> Bool {
-    var result = environment ?? [:]
-    let replaced = Set(
-      (Self.hasKeys(given) ? Array(Self.keyNames) : [])
-        + (given.keys.contains(where: Self.isProxy) ? result.keys.filter(Self.isProxy) : []))
-    for name in replaced { result[name] = nil }
-    for (name, value) in given where !Self.keyNames.contains(name) || Self.hasKeys(given) {
-      result[name] = value
-    }
+  /// Updates the stored variables by those of a further sign-in. Returns whether anything changed.
+  package mutating func take(
+    _ given: [String: String], _ variables: BackendVariables
+  ) -> Bool {
+    let result = variables.updated(environment ?? [:], by: given)
     guard result != environment ?? [:] else { return false }
     environment = result.isEmpty ? nil : result
     return true
-  }
-
-  private static func isProxy(_ name: String) -> Bool { name.lowercased().hasSuffix("_proxy") }
-
-  /// Whether access keys can be found with these variables.
-  private static func hasKeys(_ given: [String: String]) -> Bool {
-    func has(_ name: String) -> Bool { given[name]?.isEmpty == false }
-    return has("AWS_ACCESS_KEY_ID") && has("AWS_SECRET_ACCESS_KEY")
-      || [
-        "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-      ].contains(where: has)
   }
 }
 

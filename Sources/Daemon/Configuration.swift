@@ -252,20 +252,6 @@ package struct Configuration: Equatable, Sendable {
     } else {
       throw ControlError(.usage, "HOME is not set; name the state directory with --state")
     }
-    return Self.absolute(chosen)
-  }
-
-  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked
-  /// at).
-  package static func absolute(_ path: String) -> String {
-    var parts: [Substring] = []
-    if !path.hasPrefix("/"), let buffer = getcwd(nil, 0) {
-      parts = String(cString: buffer).split(separator: "/")
-      free(buffer)
-    }
-    for part in path.split(separator: "/") where part != "." {
-      if part == ".." { _ = parts.popLast() } else { parts.append(part) }
-    }
-    return "/" + parts.joined(separator: "/")
+    return Files.absolutePath(chosen)
   }
 }

@@ -240,11 +240,12 @@ package final class DaemonService: Sendable {
     }
   }
 
-  /// Takes the access keys and the proxy that a further sign-in to the same bucket gives.
+  /// Takes the variables, such as access keys, that a further sign-in to the same backend gives.
   private func renew(_ stored: StoredAccount, _ request: SignInRequest) throws(ControlError) {
-    guard request.backend != nil, try BackendAddress(stored.backend).path == nil else { return }
+    guard request.backend != nil else { return }
+    let variables = try BackendAddress(stored.backend).variables
     var stored = stored
-    guard stored.take(request.environment ?? [:]) else { return }
+    guard stored.take(request.environment ?? [:], variables) else { return }
     try store.save(stored)
     account?.stack.late.use(stored.environment ?? [:])
     for session in account?.sessions ?? [] { session.sync.trigger() }

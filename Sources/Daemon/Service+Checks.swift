@@ -1,5 +1,4 @@
 internal import Backend
-internal import BackendDirectory
 internal import Catalog
 internal import ContentStore
 internal import ControlProtocol

@@ -116,7 +116,7 @@ extension DaemonService {
     }
     let account = try requireAccount()
     guard let mountpoint = String(validating: request.mountpoint.bytes, as: UTF8.self),
-      Configuration.absolute(mountpoint) == mountpoint, !mountpoint.utf8.contains(0)
+      Files.absolutePath(mountpoint) == mountpoint, !mountpoint.utf8.contains(0)
     else { throw ControlError(.usage, "a mount point is an absolute path in UTF-8") }
     let (session, notice) = try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(account)

@@ -28,7 +28,7 @@ extension DaemonService {
   {
     guard let bytes = request.directory?.bytes,
       let directory = String(validating: bytes, as: UTF8.self),
-      Configuration.absolute(directory) == directory, !directory.utf8.contains(0)
+      Files.absolutePath(directory) == directory, !directory.utf8.contains(0)
     else { throw ControlError(.usage, "a directory is an absolute path in UTF-8") }
     let result = try setAside.restore(
       request.id, to: directory, continues: request.continues ?? false)

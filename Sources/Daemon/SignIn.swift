@@ -69,7 +69,7 @@ struct SignIn {
     } catch {
       throw ControlError(.usage, "\(error)")
     }
-    let given = address.path == nil ? request.environment ?? [:] : [:]
+    let given = address.variables.selected(from: request.environment ?? [:])
     let stack = stack(address, given)
     let (account, secret, isNew) = try open(address, stack, secretGiven, &device, connection)
     if let grant {

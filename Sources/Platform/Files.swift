@@ -171,4 +171,18 @@ package enum Files {
     let parent = path.split(separator: "/").dropLast().joined(separator: "/")
     return (path.hasPrefix("/") ? "/" : "") + (parent.isEmpty ? "." : parent)
   }
+
+  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked
+  /// at).
+  package static func absolutePath(_ path: String) -> String {
+    var parts: [Substring] = []
+    if !path.hasPrefix("/"), let buffer = getcwd(nil, 0) {
+      parts = String(cString: buffer).split(separator: "/")
+      free(buffer)
+    }
+    for part in path.split(separator: "/") where part != "." {
+      if part == ".." { _ = parts.popLast() } else { parts.append(part) }
+    }
+    return "/" + parts.joined(separator: "/")
+  }
 }

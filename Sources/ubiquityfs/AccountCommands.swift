@@ -32,7 +32,7 @@ struct AccountCommand: ParsableCommand {
 
     @Option(
       help: ArgumentHelp(
-        "Where the data lives: file:///DIRECTORY, or s3://BUCKET/PREFIX?endpoint=URL.",
+        "Where the data lives: \(BackendAddress.forms).",
         valueName: "url"))
     var backend: String?
 
@@ -59,10 +59,9 @@ struct AccountCommand: ParsableCommand {
       }
       let secret = try secretFile.map { try Self.secret(in: $0) }
       let client = try options.connect()
-      let isBucket = backend?.lowercased().hasPrefix("s3:") ?? false
       let request = SignInRequest(
         backend: backend, deviceName: deviceName, secret: secret,
-        environment: isBucket ? Self.environment : nil)
+        environment: BackendAddress.variables(from: GlobalOptions.environment, for: backend))
       let answer =
         try code.map { try pair($0, request, client) }
         ?? client.call(Methods.SignIn.self, request)
@@ -99,11 +98,6 @@ struct AccountCommand: ParsableCommand {
         options.say("Compare them there, and answer.")
       }
       return try client.call(Methods.FinishPairing.self, Nothing())
-    }
-
-    static var environment: [String: String] {
-      let names = Set(SignInRequest.environmentNames)
-      return GlobalOptions.environment.filter { names.contains($0.key) }
     }
 
     /// The first line; the newline at its end is not part of the secret.

@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import Daemon
 internal import DaemonClient
 internal import Glibc
 
@@ -138,13 +139,13 @@ extension AccountCommand {
 
     /// The daemon uses the new backend when the connection has ended.
     private func move() throws -> MoveBackendAnswer {
-      let isBucket = backend.lowercased().hasPrefix("s3:")
       let bar = ProgressBar("move", options: options)
       defer { bar.finish() }
       return try options.connect().call(
         Methods.MoveBackend.self,
         MoveBackendRequest(
-          backend: backend, environment: isBucket ? SignIn.environment : [:], force: force)
+          backend: backend, environment: BackendAddress.variables(from: GlobalOptions.environment, for: backend),
+          force: force)
       ) { name, line throws(ControlError) in bar.notified(name, line) }
     }
 

@@ -62,7 +62,7 @@ extension ContainerCommand {
       @OptionGroup var options: GlobalOptions
 
       func run() throws {
-        let target = Configuration.absolute(directory ?? id)
+        let target = Files.absolutePath(directory ?? id)
         let result = try options.connect().call(
           Methods.RestoreSetAside.self,
           SetAsideRequest(id: id, directory: PathBytes(target), continues: continues))

@@ -31,7 +31,7 @@ extension DaemonService {
     }
     let address = try BackendAddress(
       request.backend, environment: ProcessEnvironment.all.merging(request.environment) { $1 })
-    let given = address.path == nil ? request.environment : [:]
+    let given = address.variables.selected(from: request.environment)
     let stays = address.description == session.stored.backend
     if stays {
       guard session.account.move != nil else {
