@@ -37,7 +37,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-revocation soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-revocation soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom release clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -177,6 +177,9 @@ uninstall: ## remove what `install` put there
 sbom: ## write what the program is made of to .build/sbom.cdx.json, as CycloneDX
 	@mkdir -p .build && .ci/sbom $(SWIFT) > .build/sbom.new && mv .build/sbom.new .build/sbom.cdx.json
 	@echo .build/sbom.cdx.json
+
+release: setup build ## write the tarball of a release, its SHA-256 and its SBOM to .build/dist
+	@.ci/release $(binary) $(SWIFT)
 
 lint: ## check imports, documented claims, fault points, names of commands and format
 	@Tests/check-imports
