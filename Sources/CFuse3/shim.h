@@ -23,10 +23,6 @@ struct ubiquity_fuse_context {
   /// Called once, on the thread that answered INIT, when the kernel has taken the answer: what was
   /// granted holds from here on.
   void (*init_answered)(void *handler);
-  /// Where replies go first; gives -1 for those that are for the device. Set before the loop or
-  /// null.
-  ssize_t (*send)(void *transport, struct iovec *vector, int count);
-  void *transport;
   /// Of the first request after INIT, and whether `ubiquity_fuse_number` gave the same.
   uint64_t first_number;
   int knows_numbers;
@@ -90,10 +86,6 @@ static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, vo
 
 static inline ssize_t ubiquity_fuse_writev(int fd, struct iovec *vector, int count, void *data) {
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
-  if (context->transport) {
-    ssize_t sent = context->send(context->transport, vector, count);
-    if (sent >= 0) return sent;
-  }
   struct ubiquity_fuse_init_out out;
   if (ubiquity_fuse_init_changes(&context->init, vector, count, &out)) {
     struct iovec changed[2] = {vector[0], {&out, vector[1].iov_len}};
@@ -156,7 +148,6 @@ static inline void ubiquity_fuse_pause(void) {
 
 static const uint64_t ubiquity_fuse_handle_killpriv_v2 = UBIQUITY_FUSE_HANDLE_KILLPRIV_V2;
 static const uint64_t ubiquity_fuse_direct_io_allow_mmap = UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP;
-static const uint64_t ubiquity_fuse_over_io_uring = UBIQUITY_FUSE_OVER_IO_URING;
 /// Set in the number of a request that another daemon had read before.
 static const uint64_t ubiquity_fuse_resent = 1ULL << 63;
 static const uint64_t ubiquity_fuse_has_resend = UBIQUITY_FUSE_HAS_RESEND;

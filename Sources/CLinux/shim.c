@@ -10,7 +10,6 @@
 #include <linux/openat2.h>
 #include <linux/rtnetlink.h>
 #include <malloc.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -97,13 +96,6 @@ int linux_umount2(const char *path, int flags) {
 }
 
 int linux_eventfd(void) { return (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC); }
-
-int linux_pin_thread(int processor) {
-  uint64_t mask[16] = {0};
-  if (processor < 0 || processor >= 1024) return -1;
-  mask[processor / 64] = 1ull << (processor % 64);
-  return (int)syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
-}
 
 int linux_spread_directories(const char *path) {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

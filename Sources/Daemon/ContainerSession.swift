@@ -218,7 +218,7 @@ package final class ContainerSession: Sendable {
   /// Mounts; usable when it returns. The mount's end, by whomever, is noticed.
   package func mount(at mountpoint: String, _ options: MountOptions) throws(ControlError) {
     // Without the memory for it the mount ends with this daemon.
-    let record = guards == nil || options.usesRing ? nil : try? MountRecord()
+    let record = guards == nil ? nil : try? MountRecord()
     let mount = makeMount(at: mountpoint, options, record)
     try begin(mount) { () throws(MountError) in try mount.start() }
   }

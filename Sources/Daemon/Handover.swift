@@ -64,8 +64,8 @@ package final class Handover: Sendable {
     guard let first = others.first else { return mounts }
     throw ControlError(
       .busy,
-      "the mount at \(first) cannot go on with another daemon: its requests come by io_uring, the "
-        + "kernel is before Linux 6.16, or \(Keeper.variable)=off. Unmount it first")
+      "the mount at \(first) cannot continue with another daemon: the kernel is older than Linux "
+        + "6.16, or \(Keeper.variable) is off. Unmount it first")
   }
 
   /// Ends the process as if it had been killed, but with everything durable and nothing under way,

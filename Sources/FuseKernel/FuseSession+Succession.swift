@@ -17,14 +17,13 @@ package struct FuseHandshake: Hashable, Sendable {
 
 extension FuseSession {
   /// Nil where no other daemon could go on with this connection: the kernel does not send requests
-  /// again (Linux 6.9) or does not forget names on demand (Linux 6.16), requests come by io_uring,
-  /// or libfuse's requests have no number that is known. To be asked after the first request was
-  /// answered.
+  /// again (Linux 6.9) or does not forget names on demand (Linux 6.16), or libfuse's requests have
+  /// no number that is known. To be asked after the first request was answered.
   package var handshake: FuseHandshake? {
     let start = data.pointee.`init`
     guard start.is_answered != 0, start.offered & ubiquity_fuse_has_resend != 0,
       (context.connection.withLock { $0?.protocolMinor } ?? 0) >= ubiquity_fuse_epoch_minor,
-      data.pointee.knows_numbers != 0, start.request_length > 0, !context.transport.usesRing
+      data.pointee.knows_numbers != 0, start.request_length > 0
     else { return nil }
     let request = withUnsafeBytes(of: start.request) {
       Array($0.prefix(Int(start.request_length)))

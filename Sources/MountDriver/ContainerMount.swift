@@ -73,7 +73,7 @@ package final class ContainerMount: Sendable {
       handler: requests, mountpoint: path,
       options: options.libraryOptions(source: source),
       wishes: FuseWishes(
-        passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
+        passthrough: passthrough.wish, isEager: options.isEager),
       // One serves best, since waking another thread costs more than it gains; the others are for
       // when that one waits for the disk.
       threads: 4)
@@ -172,15 +172,6 @@ package final class ContainerMount: Sendable {
     }
     session.abort()
     session.waitUntilEnded()
-  }
-
-  /// How requests come: `io_uring`, or `device` and why.
-  package var transport: (name: String, reason: String?) {
-    switch session.withLock({ $0 })?.transport {
-    case .ioUring: ("io_uring", nil)
-    case .device(let reason): ("device", reason)
-    case nil: ("device", "not mounted")
-    }
   }
 
   /// Which files of the mount programs have locked; nil where that cannot be told.

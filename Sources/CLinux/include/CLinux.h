@@ -5,5 +5,4 @@
 #include "checksum.h"
 #include "connections.h"
 #include "record.h"
-#include "ring.h"
 #include "shim.h"

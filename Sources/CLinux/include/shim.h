@@ -71,9 +71,6 @@ int linux_eventfd(void);
 /// network namespace. Does not block; closed by exec.
 int linux_network_changes(void);
 
-/// Only where the processor's number fits a mask of 1024.
-int linux_pin_thread(int processor);
-
 /// Has ext2/3/4 put the directories that are made in this one far from each other (chattr +T).
 int linux_spread_directories(const char *path);
 
