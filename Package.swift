@@ -246,7 +246,8 @@ let package = Package(
     .testTarget(
       name: "FuzzTests",
       dependencies: [
-        "Backend", "BackendS3", "Catalog", "ControlProtocol", "Daemon", "MetadataQueries", "Model",
+        "Backend", "BackendSFTP", "BackendS3", "Catalog", "ControlProtocol", "Daemon",
+        "MetadataQueries", "Model",
         "MountDriver", "Platform", "RecordFormat", "RemoteStore", "Samples", "SyncEngine", "CZstd",
         "HTTPTransport", crypto, grdb, system,
       ],

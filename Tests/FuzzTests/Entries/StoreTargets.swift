@@ -3,6 +3,7 @@ import Daemon
 import HTTPTransport
 
 @testable import BackendS3
+@testable import BackendSFTP
 
 /// Answers of a store, addresses of stores, and the files and variables that tell of access keys.
 extension FuzzTarget {
@@ -43,6 +44,7 @@ extension FuzzTarget {
           "file:///srv/a%20b",
           "s3://bucket/prefix?endpoint=https://s3.example.org:9000&region=eu-1",
           "s3://bucket?style=virtual&ca=%2Fetc%2Fca.pem&endpoint=http://[::1]:80",
+          "sftp://me@[::1]:2222/~/a%20b%25",
         ].map { [UInt8]($0) }
       },
       run: { bytes in
@@ -67,6 +69,24 @@ extension FuzzTarget {
         let text = bytes.text
         _ = SharedFiles.sections(text)
         _ = try? MetadataClient.parse(bytes, source: "source")
+      }),
+    // The type of a reply, then what follows its number.
+    FuzzTarget(
+      "sftp-reply",
+      seeds: {
+        let attributes: [UInt8] = [0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0x81, 0xA4]
+        let entry: [UInt8] = [0, 0, 0, 1, 0x61, 0, 0, 0, 1, 0x62] + attributes
+        return [
+          [101, 0, 0, 0, 2, 0, 0, 0, 1, 0x78, 0, 0, 0, 0], [102, 0, 0, 0, 2, 1, 2],
+          [103, 0, 0, 0, 3, 1, 2, 3], [104, 0, 0, 0, 2] + entry + entry, [105] + attributes,
+          [201, 1, 2, 3, 4],
+        ]
+      },
+      run: { bytes in
+        var reader = PacketReader(bytes.dropFirst())
+        guard let type = bytes.first, let reply = try? SFTPReply(type, &reader) else { return }
+        guard case .names(let names) = reply else { return }
+        try expect(names.count <= bytes.count / 12, "a reply has more names than it has bytes for")
       }),
   ]
 }
