@@ -43,7 +43,7 @@ extension FileWrapper {
       kind = .directory(children)
     } else {
       throw UbiquityErrors.cocoa(
-        .fileReadUnknown, "\(url.path) is no file, directory or symbolic link", at: url)
+        .fileReadUnknown, "\"\(url.path)\" is not a file, directory or symbolic link", at: url)
     }
   }
 
@@ -134,7 +134,7 @@ extension FileWrapper {
     }
     throw UbiquityErrors.cocoa(
       .fileReadUnknown,
-      "\(source?.url.path ?? filename ?? "a file") changed on the disk after it was opened",
+      "\(source?.url.path ?? filename ?? "a file") changed on disk after it was opened",
       at: source?.url)
   }
 

@@ -117,10 +117,10 @@ open class FileWrapper {
   @discardableResult
   open func addFileWrapper(_ child: FileWrapper) -> String {
     guard case .directory(var children) = kind else {
-      preconditionFailure("only a directory has file wrappers in it")
+      preconditionFailure("only a directory contains file wrappers")
     }
     guard let preferred = child.preferredFilename, !preferred.isEmpty, !preferred.contains("/")
-    else { preconditionFailure("a file wrapper that is added needs a preferred file name") }
+    else { preconditionFailure("the added file wrapper has no preferredFilename") }
     if let name = keyForChildFileWrapper(child) { return name }
     var name = preferred
     var number = 1

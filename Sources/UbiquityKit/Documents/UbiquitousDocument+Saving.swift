@@ -54,7 +54,7 @@ extension UbiquitousDocument {
     guard !disabling.contains(.newerFormat) else {
       throw UbiquityErrors.cocoa(
         .fileWriteNoPermission,
-        "“\(url.lastPathComponent)” is of a newer format than this program writes", at: url)
+        "\"\(url.lastPathComponent)\" has a newer format than this program writes", at: url)
     }
     guard operation == .forCreating || !documentState.contains(.closed) else {
       throw UbiquityErrors.cocoa(
@@ -65,7 +65,7 @@ extension UbiquitousDocument {
     guard let given = DocumentContents(any) else {
       throw UbiquityErrors.cocoa(
         .featureUnsupported,
-        "contents(forType:) gives Data or a FileWrapper, not \(type(of: any))", at: url)
+        "contents(forType:) must return Data or a FileWrapper, not \(type(of: any))", at: url)
     }
     let snapshot = given.snapshot()
     let writing = Writing(
@@ -210,7 +210,7 @@ extension UbiquitousDocument {
         isSaved
           ? nil
           : UbiquityErrors.cocoa(
-            .fileWriteUnknown, "“\(localizedName)” could not be saved", at: fileURL))
+            .fileWriteUnknown, "cannot save \"\(localizedName)\"", at: fileURL))
     }
   }
 

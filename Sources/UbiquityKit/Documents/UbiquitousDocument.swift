@@ -91,7 +91,7 @@ open class UbiquitousDocument: NSFilePresenter {
   /// throws: a document without content is none.
   open func contents(forType typeName: String) throws -> Any {
     throw UbiquityErrors.cocoa(
-      .featureUnsupported, "\(type(of: self)) has no contents(forType:)", at: nil)
+      .featureUnsupported, "\(type(of: self)) does not override contents(forType:)", at: nil)
   }
 
   /// Takes over what was stored: `Data` of a file, a `FileWrapper` of a directory. Called when the
@@ -99,7 +99,8 @@ open class UbiquitousDocument: NSFilePresenter {
   /// The default throws.
   open func load(fromContents contents: Any, ofType typeName: String?) throws {
     throw UbiquityErrors.cocoa(
-      .featureUnsupported, "\(type(of: self)) has no load(fromContents:ofType:)", at: nil)
+      .featureUnsupported, "\(type(of: self)) does not override load(fromContents:ofType:)",
+      at: nil)
   }
 
   /// Something went wrong while the document was opened, saved or taken over. The default does
@@ -260,8 +261,8 @@ public struct NewerDocumentFormat: LocalizedError, Hashable, Sendable {
   public let supportedVersion: Int
 
   public var errorDescription: String? {
-    "“\(url.lastPathComponent)” was written in version \(documentVersion) of its format, and this program "
-      + "knows version \(supportedVersion): it can be read, not changed, until the program is updated"
+    "\"\(url.lastPathComponent)\" has format version \(documentVersion), but this program supports "
+      + "only version \(supportedVersion). Update the program to change the document."
   }
 }
 

@@ -41,12 +41,13 @@ private enum ContainerMounting {
     guard let id = identifier ?? UbiquityEntitlements.ubiquityContainerIdentifiers.first else {
       throw UbiquityErrors.cocoa(
         .fileReadInvalidFileName,
-        "no container is named, and neither UbiquityEntitlements nor UBIQUITYFS_CONTAINERS has one",
+        "no container identifier: pass one, or set UbiquityEntitlements or UBIQUITYFS_CONTAINERS",
         at: nil)
     }
     let service = Service.shared
     guard IdentityMonitor.identity(state: service.stateDirectory) != nil else {
-      throw UbiquityErrors.cocoa(.fileReadNoPermission, "nobody is signed in", at: nil)
+      throw UbiquityErrors.cocoa(
+        .fileReadNoPermission, "not signed in; run `ubiquityfs account sign-in`", at: nil)
     }
     return try turn.withLock { _ throws(CocoaError) in
       do throws(ControlError) {
@@ -78,7 +79,8 @@ private enum ContainerMounting {
       }
     }
     throw ControlError(
-      .busy, "\(id) cannot be mounted at \(service.stateDirectory)/mounts/\(id): it is in use")
+      .busy,
+      "cannot mount \(id) at \"\(service.stateDirectory)/mounts/\(id)\": the directory is in use")
   }
 
   private static func place(_ service: Service) throws(ControlError) -> String {
@@ -87,7 +89,7 @@ private enum ContainerMounting {
       try Files.makeDirectories(path)
       return String(decoding: try ItemLocator.resolveLocation(Array(path.utf8)), as: UTF8.self)
     } catch {
-      throw ControlError(.failed, "\(path) cannot be made: \(error)")
+      throw ControlError(.failed, "cannot create \"\(path)\": \(error)")
     }
   }
 }

@@ -76,7 +76,8 @@ enum Downloads {
         at: url)
     }
     throw UbiquityErrors.cocoa(
-      .ubiquitousFileUnavailable, "other devices change it faster than it comes", at: url)
+      .ubiquitousFileUnavailable, "remote devices change the item faster than it downloads",
+      at: url)
   }
 }
 

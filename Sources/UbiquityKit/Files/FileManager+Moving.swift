@@ -54,10 +54,10 @@ private enum ItemMoving {
 
   static func into(_ url: URL, _ destination: URL) throws(CocoaError) {
     let source = try path(url, mustBeThere: true)
-    guard isOutside(url) else { throw unsupported("it is in a container already", url) }
+    guard isOutside(url) else { throw unsupported("the item is already in a container", url) }
     let place = try former(destination)
     guard let place, !VersionsPlace.contains(place) else {
-      throw unsupported("the destination is in no container", destination)
+      throw unsupported("the destination is not in a container", destination)
     }
     let target = try path(destination, mustBeThere: false)
     let mountpoint = FilePath(String(decoding: place.mountpoint.bytes, as: UTF8.self))
@@ -86,10 +86,10 @@ private enum ItemMoving {
 
   static func out(_ url: URL, _ destination: URL) throws(CocoaError) {
     let source = try path(url, mustBeThere: true)
-    guard !isOutside(url) else { throw unsupported("it is in no container", url) }
+    guard !isOutside(url) else { throw unsupported("the item is not in a container", url) }
     let item = try ItemCalls.locate(url, .writing)
     guard !item.path.bytes.isEmpty, !VersionsPlace.contains(item) else {
-      throw unsupported("it is no item of a container", url)
+      throw unsupported("this is not an item of a container", url)
     }
     guard try former(destination) == nil else {
       throw unsupported("the destination is in a container", destination)
@@ -171,7 +171,7 @@ private enum ItemMoving {
   private static func checkUnchanged(_ copy: TreeCopy, _ url: URL) throws(CocoaError) {
     guard let changed = copy.firstChange() else { return }
     throw UbiquityErrors.cocoa(
-      .fileLocking, "\(changed) was changed while it was moved; nothing has moved", at: url)
+      .fileLocking, "\"\(changed)\" changed during the move; nothing was moved", at: url)
   }
 
   private static func doing<Value>(_ url: URL, _ body: () throws(Errno) -> Value)

@@ -12,7 +12,7 @@ enum ItemCalls {
       name.map { FilePath(platformString: $0) }
     }
     guard url.isFileURL, let path, !path.isEmpty else {
-      throw UbiquityErrors.cocoa(.fileReadUnsupportedScheme, "this is no file URL", at: url)
+      throw UbiquityErrors.cocoa(.fileReadUnsupportedScheme, "the URL is not a file URL", at: url)
     }
     return path
   }

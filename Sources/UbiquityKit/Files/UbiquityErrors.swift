@@ -53,7 +53,7 @@ enum UbiquityErrors {
   }
 
   static var cancelled: CocoaError {
-    cocoa(.userCancelled, "The access was cancelled before its turn came.", at: nil)
+    cocoa(.userCancelled, "the access was cancelled while it waited", at: nil)
   }
 
   static func cocoa(

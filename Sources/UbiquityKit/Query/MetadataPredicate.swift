@@ -42,7 +42,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
       guard let value = Self.argument(argument) else {
         throw FormatError(
           description:
-            "argument \(index + 1) of the predicate “\(format)” is of a type that it cannot have",
+            "argument \(index + 1) of the predicate \"\(format)\" has an unsupported type",
           offset: 0)
       }
       converted.append(value)

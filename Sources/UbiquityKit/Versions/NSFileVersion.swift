@@ -148,7 +148,7 @@ public final class NSFileVersion: NSObject, Sendable {
     guard isResolved != self.isResolved else { return }
     guard isConflict else {
       throw UbiquityErrors.cocoa(
-        .featureUnsupported, "the current version has no conflict", at: facts.document)
+        .featureUnsupported, "the current version is not a conflict version", at: facts.document)
     }
     try facts.mark(resolved: isResolved)
     resolved.withLock { $0 = isResolved }
@@ -177,7 +177,8 @@ public final class NSFileVersion: NSObject, Sendable {
   public func remove() throws {
     guard !facts.isCurrent else {
       throw UbiquityErrors.cocoa(
-        .featureUnsupported, "the current version is the document itself", at: facts.document)
+        .featureUnsupported, "cannot remove the current version; remove the document instead",
+        at: facts.document)
     }
     try facts.remove()
   }
