@@ -41,7 +41,8 @@ package final class HTTPClient: Sendable {
     let loop = loop
     let transfer = HTTPTransfer(request)
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
+      await withCheckedContinuation {
+        (continuation: CheckedContinuation<Result<HTTPResponse, HTTPFailure>, Never>) in
         loop.add(transfer) { continuation.resume(returning: $0) }
       }
     } onCancel: {

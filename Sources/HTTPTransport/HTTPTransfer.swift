@@ -149,21 +149,27 @@ final class HTTPTransfer: @unchecked Sendable {
     context.map { Unmanaged<HTTPTransfer>.fromOpaque($0).takeUnretainedValue() }
   }
 
-  private static let giveBody: ccurl_callback = { bytes, size, count, context in
-    guard let bytes, let transfer = from(context) else { return 0 }
-    return transfer.give(UnsafeMutableRawBufferPointer(start: bytes, count: size * count))
+  private static var giveBody: ccurl_callback {
+    { bytes, size, count, context in
+      guard let bytes, let transfer = HTTPTransfer.from(context) else { return 0 }
+      return transfer.give(UnsafeMutableRawBufferPointer(start: bytes, count: size * count))
+    }
   }
 
-  private static let takeHeader: ccurl_callback = { bytes, size, count, context in
-    guard let bytes, let transfer = from(context) else { return 0 }
-    let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-    return transfer.takeHeader(line) ? line.count : 0
+  private static var takeHeader: ccurl_callback {
+    { bytes, size, count, context in
+      guard let bytes, let transfer = HTTPTransfer.from(context) else { return 0 }
+      let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+      return transfer.takeHeader(line) ? line.count : 0
+    }
   }
 
-  private static let takeBody: ccurl_callback = { bytes, size, count, context in
-    guard let bytes, let transfer = from(context) else { return 0 }
-    let part = UnsafeRawBufferPointer(start: bytes, count: size * count)
-    return transfer.takeBody(part) ? part.count : 0
+  private static var takeBody: ccurl_callback {
+    { bytes, size, count, context in
+      guard let bytes, let transfer = HTTPTransfer.from(context) else { return 0 }
+      let part = UnsafeRawBufferPointer(start: bytes, count: size * count)
+      return transfer.takeBody(part) ? part.count : 0
+    }
   }
 
   private func give(_ buffer: UnsafeMutableRawBufferPointer) -> Int {

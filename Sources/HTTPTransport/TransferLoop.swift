@@ -12,7 +12,7 @@ final class TransferLoop: Sendable {
   private struct State {
     var added: [(transfer: HTTPTransfer, end: Ending)] = []
     /// Nil before the first transfer, and after the end.
-    nonisolated(unsafe) var multi: UnsafeMutableRawPointer?
+    var multi: UnsafeMutableRawPointer?
     var isEnding = false
   }
 
