@@ -20,6 +20,9 @@ import SystemPackage
     if getenv("SWIFT_DETERMINISTIC_HASHING") == nil || getenv("UBIQUITYFS_FAULT") == nil {
       setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
       setenv("UBIQUITYFS_FAULT", "observe", 1)
+      // BoringSSL mixes random numbers of the processor into its keys where there are fast ones,
+      // as on Intel's. Without the processor's RDRAND bit it asks `getrandom`, which is the seed's.
+      setenv("OPENSSL_ia32cap", "~0x4000000000000000", 1)
       simulation_prepare_process()
       execv("/proc/self/exe", CommandLine.unsafeArgv)
     }
