@@ -127,7 +127,7 @@ final class SFTPSession: Sendable {
     while !rest.isEmpty {
       let count = rest.withUnsafeBytes {
         Glibc.send(
-          process.descriptor, $0.baseAddress, min($0.count, 64 << 10), Int32(MSG_NOSIGNAL.rawValue))
+          process.descriptor, $0.baseAddress, min($0.count, 64 << 10), Int32(MSG_NOSIGNAL))
       }
       if count < 0 {
         guard errno == EINTR else { throw .ended("") }

@@ -14,27 +14,26 @@ final class SSHProcess: Sendable {
 
   /// `words`: the program, which is searched for in PATH, and its arguments.
   init(_ words: [String], environment: [String: String]) throws(Errno) {
-    var sockets: [Int32] = [-1, -1]
-    _ = try retrying {
-      socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &sockets)
-    }
-    var pipes: [Int32] = [-1, -1]
-    guard pipe2(&pipes, O_CLOEXEC) == 0 else {
-      let code = Errno(rawValue: errno)
-      for socket in sockets { close(socket) }
-      throw code
+    let input = try Self.pair()
+    let failures: (Int32, Int32)
+    do throws(Errno) {
+      failures = try Self.pair()
+    } catch {
+      close(input.0)
+      close(input.1)
+      throw error
     }
     defer {
-      close(sockets[1])
-      close(pipes[1])
+      close(input.1)
+      close(failures.1)
     }
-    (descriptor, errors) = (sockets[0], pipes[0])
+    (descriptor, errors) = (input.0, failures.0)
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_adddup2(&actions, sockets[1], 0)
-    posix_spawn_file_actions_adddup2(&actions, sockets[1], 1)
-    posix_spawn_file_actions_adddup2(&actions, pipes[1], 2)
+    posix_spawn_file_actions_adddup2(&actions, input.1, 0)
+    posix_spawn_file_actions_adddup2(&actions, input.1, 1)
+    posix_spawn_file_actions_adddup2(&actions, failures.1, 2)
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }
@@ -56,10 +55,18 @@ final class SSHProcess: Sendable {
     let code = posix_spawnp(&child, words[0], &actions, &attributes, &arguments, &variables)
     process = child
     guard code == 0 else {
-      close(sockets[0])
-      close(pipes[0])
+      close(input.0)
+      close(failures.0)
       throw Errno(rawValue: code)
     }
+  }
+
+  /// Two connected sockets that `execve` closes.
+  private static func pair() throws(Errno) -> (Int32, Int32) {
+    let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    var sockets: [Int32] = [-1, -1]
+    _ = try retrying { socketpair(AF_UNIX, kind, 0, &sockets) }
+    return (sockets[0], sockets[1])
   }
 
   /// Makes reads and writes of the socket fail; any thread may call it, several times.

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import ControlProtocol
 internal import Daemon
 internal import DaemonClient
+internal import Platform
 
 extension ContainerCommand {
   struct SetAside: ParsableCommand {

@@ -134,7 +134,7 @@ extension DaemonService {
     guard let identity = device.identity else {
       throw ControlError(.failed, "\(state.device) is damaged; move it away and try again")
     }
-    let given = address.path == nil ? request.signIn.environment ?? [:] : [:]
+    let given = address.variables.selected(from: request.signIn.environment ?? [:])
     let stack = signIn.stack(address, given)
     let pairing = PairingRequest(store: stack.store, code: code, identity: identity)
     pairings.add(
