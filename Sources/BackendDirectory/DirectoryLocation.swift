@@ -20,7 +20,8 @@ package struct DirectoryLocation: BackendLocation, Equatable {
   }
 
   package var description: String {
-    "file://" + path.split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%25")
+    "file://"
+      + path.split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%25")
   }
 
   /// A directory is watched.

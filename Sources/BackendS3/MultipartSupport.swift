@@ -1,6 +1,6 @@
 internal import Backend
-internal import Model
 internal import HTTPTransport
+internal import Model
 internal import Platform
 
 /// Whether the store takes a condition with the last request of an upload in parts: not all that

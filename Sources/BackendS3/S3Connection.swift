@@ -115,7 +115,8 @@ final class S3Connection: Sendable {
   private func storeError(_ failure: HTTPFailure) -> StoreError {
     switch failure {
     case .cancelled: .cancelled
-    case .timedOut(let text): .unavailable("\(place) does not answer (\(text)); it is retried later")
+    case .timedOut(let text):
+      .unavailable("\(place) does not answer (\(text)); it is retried later")
     case .tooSlow: .unavailable("\(place) answers too slowly; it is retried later")
     case .tooLong: .invalid("\(place) answered with more than was asked for; check the endpoint")
     case .cutShort:

@@ -147,8 +147,9 @@ struct SFTPFiles: Sendable {
       })
   }
 
-  func entries(_ path: String) async throws(SFTPFailure) -> [(name: [UInt8], attributes: SFTPAttributes)]
-  {
+  func entries(_ path: String) async throws(SFTPFailure) -> [(
+    name: [UInt8], attributes: SFTPAttributes
+  )] {
     let handle = try self.handle(await session.call(SFTPType.openDirectory) { $0.text(path) })
     do throws(SFTPFailure) {
       let entries = try await entries(handle)

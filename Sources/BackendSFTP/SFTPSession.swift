@@ -91,7 +91,8 @@ final class SFTPSession: Sendable {
     request.word(number)
     build(&request)
     let bytes = request.bytes
-    let answer = await withCheckedContinuation { (continuation: CheckedContinuation<Answer, Never>) in
+    let answer = await withCheckedContinuation {
+      (continuation: CheckedContinuation<Answer, Never>) in
       let failure = state.withLock { state -> SFTPFailure? in
         if let failure = state.failure { return failure }
         if state.pending.isEmpty { state.lastProgress = monotonicNanoseconds() }

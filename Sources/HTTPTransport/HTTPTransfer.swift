@@ -200,7 +200,8 @@ final class HTTPTransfer: @unchecked Sendable {
       headers = HTTPHeaders()
       status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
     } else if let colon = text.firstIndex(of: ":") {
-      let value = text[text.index(after: colon)...]
+      let value =
+        text[text.index(after: colon)...]
         .split(whereSeparator: { $0.isNewline }).first ?? ""
       headers.append(String(text[..<colon]), Self.trimmed(value))
     }

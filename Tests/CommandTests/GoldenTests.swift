@@ -16,7 +16,8 @@ import Testing
     let text = UbiquityCommand.helpMessage(for: command, columns: 100)
     let own = "=== \(name)\n\n\(text)\n"
     let subcommands = command.configuration.subcommands.sorted { $0._commandName < $1._commandName }
-    return own + subcommands.map { help(of: $0, "\(name) \($0._commandName)") }.joined(separator: "\n")
+    return own
+      + subcommands.map { help(of: $0, "\(name) \($0._commandName)") }.joined(separator: "\n")
   }
 
   @Test("no line of help has a trailing blank or more than 100 columns")
@@ -44,7 +45,8 @@ enum Golden {
     let expected = try String(contentsOf: file, encoding: .utf8)
     guard text != expected else { return }
     let (new, old) = (text.split(separator: "\n"), expected.split(separator: "\n"))
-    let removed = Set(old).subtracting(new), added = Set(new).subtracting(old)
+    let removed = Set(old).subtracting(new)
+    let added = Set(new).subtracting(old)
     Issue.record(
       """
       the texts differ from \(name). Review them, then set UBIQUITYFS_UPDATE_GOLDEN=1.

@@ -3,29 +3,13 @@ import Glibc
 import MountDriver
 import Testing
 
-/// Many programs at once, over each transport.
+/// Many programs at once.
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct LoadTests {
-  @Test func aMountSaysWhyItDoesNotUseTheRing() throws {
-    let mounted = try Mounted(over: .device)
-    #expect(mounted.mount.transport.name == "device")
-    #expect(mounted.mount.transport.reason == "switched off by the mount's options")
-    try mounted.mount.unmount()
-  }
-
-  @Test(.enabled(if: RingSwitch.isThere))
-  func withoutTheKernelsSwitchAMountUsesTheDevice() async throws {
-    let mounted = try Mounted(over: .device, isDeclined: false)
-    #expect(mounted.mount.transport.reason == "the fuse module's parameter enable_uring is off")
-    #expect(try await mounted.run("echo x > near; cat near").output == "x\n")
-    try mounted.mount.unmount()
-  }
-
-  /// More readers than a ring has threads wait, twice, so that places of the first time are used again.
-  // Not over io_uring, which lost a request here (docs/architecture.md, "How requests come").
-  @Test(.timeLimit(.minutes(15)), arguments: [Transport.device])
-  func readersWaitInCrowdsAndAllAreServed(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  /// Twice, so that parking places of the first time are used again.
+  @Test(.timeLimit(.minutes(15)))
+  func readersWaitInCrowdsAndAllAreServed() async throws {
+    let mounted = try Mounted()
     try mounted.appear("far", size: 8 << 20)
     for round in 0..<3 {
       let fetcher = SlowFetcher(mounted.coordinator)
@@ -54,9 +38,9 @@ struct LoadTests {
   }
 
   /// What is read is what was written, whatever else goes on.
-  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
-  func programsOnAllProcessorsDoNotMixUpTheirFiles(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(.timeLimit(.minutes(15)))
+  func programsOnAllProcessorsDoNotMixUpTheirFiles() async throws {
+    let mounted = try Mounted()
     let result = try await mounted.run(
       """
       for i in $(seq 8); do
@@ -81,10 +65,9 @@ struct LoadTests {
   }
 
   /// A signal ends a call that waits, and no other one.
-  // Not over io_uring, which lost a request here (docs/architecture.md, "How requests come").
-  @Test(.timeLimit(.minutes(15)), arguments: [Transport.device])
-  func callsAreInterruptedOneByOne(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(.timeLimit(.minutes(15)))
+  func callsAreInterruptedOneByOne() async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear((0...20).map { "far\($0)" }, size: 1 << 20)
@@ -106,10 +89,10 @@ struct LoadTests {
     while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
-  func aMountIsTakenAwayUnderLoad(transport: Transport) async throws {
+  @Test(.timeLimit(.minutes(15)))
+  func aMountIsTakenAwayUnderLoad() async throws {
     for _ in 0..<5 {
-      let mounted = try Mounted(over: transport)
+      let mounted = try Mounted()
       async let load = mounted.run(
         """
         touch begun
@@ -123,8 +106,6 @@ struct LoadTests {
       {}
       mounted.mount.detach()
       #expect(try await load.status == 0)
-      // The ring's memory and descriptors are given back, though the mount is kept.
-      #expect(mounted.mount.transport.reason == "unmounted")
     }
   }
 }

@@ -17,11 +17,7 @@ final class Mounted: Sendable {
   let mount: ContainerMount
   let coordinator: ContainerCoordinator
 
-  /// A mount over the device has declined the ring by its options, or else finds it switched off.
-  init(
-    options: [String] = [], foldsCase: Bool = false, over transport: Transport,
-    isDeclined: Bool = true
-  ) throws {
+  init(options: [String] = [], foldsCase: Bool = false) throws {
     var template = Array("/tmp/mount-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
@@ -36,11 +32,10 @@ final class Mounted: Sendable {
       fileSystem: ContainerFileSystem(
         coordinator: coordinator, clock: SystemClock(), foldsCase: foldsCase),
       mountpoint: path,
-      options: try MountOptions(
-        parsing: options + [transport == .device && isDeclined ? "io_uring=off" : "io_uring=auto"])
+      options: try MountOptions(parsing: options)
     ) { line in print(line) }
     coordinator.setInvalidator(mount)
-    try transport.start(mount, isDeclined: isDeclined)
+    try mount.start()
   }
 
   deinit {

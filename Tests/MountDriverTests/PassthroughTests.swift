@@ -13,10 +13,10 @@ import Testing
 /// left to test.
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct PassthroughTests {
-  private func mounted(_ options: [String] = [], over transport: Transport = .device)
+  private func mounted(_ options: [String] = [])
     async throws -> Mounted
   {
-    let mounted = try Mounted(options: options, over: transport)
+    let mounted = try Mounted(options: options)
     // The kernel has asked and was answered once anything was looked at.
     _ = try await mounted.run("ls")
     return mounted
@@ -48,9 +48,9 @@ struct PassthroughTests {
 
   /// All that is done to the bytes of a file, through one program and between two, the other of which
   /// holds the file open in another way.
-  @Test(arguments: [[], ["passthrough=off"]], Transport.available)
-  func filesAreAsOnAnyFileSystem(_ options: [String], over transport: Transport) async throws {
-    let mounted = try await mounted(options, over: transport)
+  @Test(arguments: [[], ["passthrough=off"]])
+  func filesAreAsOnAnyFileSystem(_ options: [String]) async throws {
+    let mounted = try await mounted(options)
     try await python(
       """
       fcntl, mmap, os, subprocess = map(__import__, ('fcntl', 'mmap', 'os', 'subprocess'))
@@ -113,9 +113,9 @@ struct PassthroughTests {
   /// The kernel's FUSE, unlike its ext4, keeps what a mapping stored past the end in the page.
   @Test(
     "what a mapping stores past the end reads as zeros when the file grows",
-    arguments: [[], ["passthrough=off"]], Transport.available)
-  func mappedBytesPastTheEnd(_ options: [String], over transport: Transport) async throws {
-    let mounted = try await mounted(options, over: transport)
+    arguments: [[], ["passthrough=off"]])
+  func mappedBytesPastTheEnd(_ options: [String]) async throws {
+    let mounted = try await mounted(options)
     try await python(
       """
       ctypes, os = map(__import__, ('ctypes', 'os'))
@@ -183,9 +183,9 @@ struct PassthroughTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func aMappingOutlivesItsDescriptorAndIsStillAWriter(over transport: Transport) async throws {
-    let mounted = try await mounted(over: transport)
+  @Test
+  func aMappingOutlivesItsDescriptorAndIsStillAWriter() async throws {
+    let mounted = try await mounted()
     let script = """
       ctypes, os, time = map(__import__, ('ctypes', 'os', 'time'))
       libc = ctypes.CDLL(None, use_errno=True); libc.mmap.restype = ctypes.c_void_p

@@ -99,9 +99,9 @@ extension Mounted {
 
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct WaitingTests {
-  @Test(arguments: Transport.available)
-  func aReaderWaitsWhileOthersGoOn(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func aReaderWaitsWhileOthersGoOn() async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 3 << 20)
@@ -121,10 +121,9 @@ struct WaitingTests {
   }
 
   @Test(
-    arguments: ["cat far", "dd if=far iflag=direct bs=4096 count=1", "echo x >> far"],
-    Transport.available)
-  func aKilledReaderDoesNotWait(command: String, transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+    arguments: ["cat far", "dd if=far iflag=direct bs=4096 count=1", "echo x >> far"])
+  func aKilledReaderDoesNotWait(command: String) async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 1 << 20)
@@ -135,9 +134,9 @@ struct WaitingTests {
     while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
   }
 
-  @Test(arguments: Transport.available)
-  func aMountEndsWhileReadersWait(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func aMountEndsWhileReadersWait() async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 1 << 20)

@@ -173,7 +173,8 @@ import Testing
     while true {
       let text = (try? Files.read(log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
       // `ACCEPT [::]:37209`
-      if let line = text.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix("ACCEPT") }),
+      if let line = text.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix("ACCEPT") }
+      ),
         let port = line.split(separator: ":").last.flatMap({ Int($0) })
       {
         return try await body(port)

@@ -148,7 +148,8 @@ import Testing
   @Test(
     "a URL that ssh could take for an option, or that names no directory, is refused",
     arguments: [
-      "sftp://-oProxyCommand=x/a", "sftp://-l@host/a", "sftp://host", "sftp://host/", "sftp://host/~",
+      "sftp://-oProxyCommand=x/a", "sftp://-l@host/a", "sftp://host", "sftp://host/",
+      "sftp://host/~",
       "sftp://host/a/../b", "sftp:///a", "sftp://host:0/a", "sftp://host:x/a", "sftp://a b/c",
       "sftp://ho\u{0}st/a", "sftp://host/%00",
     ])
