@@ -187,6 +187,7 @@ lint: ## check imports, documented claims, fault points, names of commands and f
 	@Tests/check-decoding
 	@Tests/check-fault-points
 	@Tests/check-commands
+	@Tests/check-lines
 	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests Examples
 
 format: ## bring the sources into the standard format

@@ -67,7 +67,8 @@ const char *ccurl_load(void) {
   return failure;
 }
 
-static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address) {
+static curl_socket_t open_socket(void *context, curlsocktype purpose,
+                                 struct curl_sockaddr *address) {
   (void)context;
   (void)purpose;
   return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);

@@ -119,7 +119,8 @@ long linux_malloc_slack(void) {
   fclose(file);
   if (count != 2) return 0;
   struct mallinfo2 info = mallinfo2();
-  long slack = (resident - shared) * sysconf(_SC_PAGESIZE) - (long)info.uordblks - (long)info.hblkhd;
+  long own = (resident - shared) * sysconf(_SC_PAGESIZE);
+  long slack = own - (long)info.uordblks - (long)info.hblkhd;
   return slack > 0 ? slack : 0;
 #else
   return 0;

@@ -21,7 +21,7 @@ internal import Yams
 ///     trash:
 ///       days: 30                         # how long what was removed can be brought back
 ///     hydration:
-///       defaults: true                   # indexers, thumbnailers and virus scanners download nothing
+///       defaults: true                   # indexers, thumbnailers and scanners download nothing
 ///       rules:                           # see docs/hydration.md
 ///         - {executable: "/opt/scan/*", action: deny, error: EAGAIN}
 ///     packages:
@@ -31,7 +31,7 @@ internal import Yams
 ///       minimumFree: 5GB                 # or 10%: what stays free of it
 ///     compaction:
 ///       minutes: 10                      # how often it is looked whether something is due
-///       segments: 2000                   # of the log beyond a snapshot, after which another is written
+///       segments: 2000                   # of the log after which a new snapshot is written
 ///       megabytes: 8                     # or so much in them, beyond what a snapshot takes
 ///       keepSegments: 256                # that stay before a snapshot
 ///       packs: 1                         # 0: packs that nothing uses stay in the backend
@@ -40,7 +40,7 @@ internal import Yams
 ///     network:
 ///       uploadLimit: 2MB/s               # or off; `ubiquityfs limit`
 ///       downloadLimit: 10MB/s
-///       metered: auto                    # or yes, no: whether bytes cost money; `ubiquityfs metered`
+///       metered: auto                    # or yes, no: whether bytes cost money
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?

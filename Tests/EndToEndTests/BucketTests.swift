@@ -5,7 +5,8 @@ extension EndToEnd {
   /// Devices that share a bucket of a real Ceph.
   @Suite(.enabled(if: ProcessInfo.processInfo.environment["UBIQUITYFS_TEST_S3"] != nil))
   struct BucketTests {
-    /// `keys COMMAND`: with access keys. `joins NAME`: signs in, and mounts. Each test has a prefix.
+    /// `keys COMMAND`: with access keys. `joins NAME`: signs in, and mounts. Each test has a
+    /// prefix.
     private static let bucket = #"""
       S3=$UBIQUITYFS_TEST_S3
       URL="s3://ubiquityfs/$(basename "$ROOT" | tr -dc 'A-Za-z0-9-')?endpoint=$S3"

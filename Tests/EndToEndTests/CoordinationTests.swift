@@ -1,10 +1,11 @@
 import Testing
 
-/// Programs and the sync engine take turns. Source: CONTRACT, "Command line"; Apple's documentation of
-/// `NSFileCoordinator`.
+/// Programs and the sync engine take turns. Source: CONTRACT, "Command line"; Apple's documentation
+/// of `NSFileCoordinator`.
 extension EndToEnd {
   @Suite struct CoordinationTests {
-    /// `holding WHAT PATH...`: a claim in the background, held until `release`; returns when it is held.
+    /// `holding WHAT PATH...`: a claim in the background, held until `release`; returns when it is
+    /// held.
     private static let holding = #"""
       holding() {
         rm -f "$ROOT/held" "$ROOT/go"
@@ -155,8 +156,8 @@ extension EndToEnd {
       }
     }
 
-    /// What is renamed while it is claimed has its old name in the log until the claim is over. Something
-    /// new of that name is not renamed for it.
+    /// What is renamed while it is claimed has its old name in the log until the claim is over.
+    /// Something new of that name is not renamed for it.
     @Test func whatTakesTheNameOfWhatIsClaimedWaitsWithIt() async throws {
       try await withAccount { account in
         try await account.device("a")

@@ -3,8 +3,8 @@ import Testing
 /// Changes as they happen, as `ubiquityfs events` tells them. Source: CONTRACT, "Command line".
 extension EndToEnd {
   @Suite struct EventsTests {
-    /// `listening DEVICE ARGUMENT...`: events go into `$ROOT/events` from when it returns until `ended`;
-    /// `told` gives them without the time and the path of a's documents.
+    /// `listening DEVICE ARGUMENT...`: events go into `$ROOT/events` from when it returns until
+    /// `ended`; `told` gives them without the time and the path of a's documents.
     private static let listening = #"""
       listen() { # DEVICE ARGUMENT...
         : > "$ROOT/events"

@@ -273,8 +273,8 @@ extension EndToEnd {
       }
     }
 
-    /// A page fault that waits for a download has its process's memory map; looking at the process must not
-    /// wait for that.
+    /// A page fault that waits for a download has its process's memory map; looking at the process
+    /// must not wait for that.
     @Test func aPageFaultIsAnsweredWhileThreadsMapMemory() async throws {
       try await withEvictedTree { account in
         try await account.script(

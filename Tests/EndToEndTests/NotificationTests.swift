@@ -3,8 +3,8 @@ import Testing
 /// What programs that watch a mount with inotify are told of what other devices do.
 extension EndToEnd {
   @Suite struct NotificationTests {
-    /// `watching DIRECTORY...`: a recursive watch of a's documents, from when it returns.
-    /// `since WHAT`: the events since it was called last, as `EVENTS PATH`, without cookies, and without
+    /// `watching DIRECTORY...`: a recursive watch of a's documents, from when it returns. `since
+    /// WHAT`: the events since it was called last, as `EVENTS PATH`, without cookies, and without
     /// what the watcher itself causes by looking into a directory that it got to know.
     private static let watching = #"""
       watching() {

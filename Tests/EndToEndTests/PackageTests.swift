@@ -3,8 +3,8 @@ import Testing
 /// Directories that are one document, on real mounts.
 extension EndToEnd {
   @Suite struct PackageTests {
-    /// `Tests/packages` has what edits a package of 200 files, in which every file says the number of
-    /// the edit, and what samples it all the while.
+    /// `Tests/packages` has what edits a package of 200 files, in which every file says the number
+    /// of the edit, and what samples it all the while.
     private static let tools = #"""
       uploaded() { on "$1" status --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["traffic"]["bytesUploaded"])'; }
       downloaded() { on "$1" status --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["traffic"]["bytesDownloaded"])'; }

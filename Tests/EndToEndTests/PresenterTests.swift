@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// The control socket from outside: the page's own example, and presenters. Source: `docs/control-protocol.md`;
-/// Apple's documentation of `NSFilePresenter`.
+/// The control socket from outside: the page's own example, and presenters. Source:
+/// `docs/control-protocol.md`; Apple's documentation of `NSFilePresenter`.
 extension EndToEnd {
   @Suite struct ControlProtocolExampleTests {
     private static var example: String {
@@ -118,8 +118,8 @@ extension EndToEnd {
       }
     }
 
-    /// Messages of right and wrong shapes, with members missing, twisted and of any size, and connections
-    /// that end in the middle: whatever comes, the others go on.
+    /// Messages of right and wrong shapes, with members missing, twisted and of any size, and
+    /// connections that end in the middle: whatever comes, the others go on.
     @Test func hostileMessagesHarmNobody() async throws {
       try await withAccount { account in
         try await account.device("a")

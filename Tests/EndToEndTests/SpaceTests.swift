@@ -200,7 +200,8 @@ extension EndToEnd {
       }
     }
 
-    /// Without a budget too, where the daemon does the writing. With passthrough the kernel tells nobody.
+    /// Without a budget too, where the daemon does the writing. With passthrough the kernel tells
+    /// nobody.
     @Test(.enabled(if: TestAccount.isRoot)) func aFullDiskEvictsBeforeAWriteFails() async throws {
       try await withAccount { account in
         try await account.device("a")

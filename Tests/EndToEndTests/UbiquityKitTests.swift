@@ -1,7 +1,7 @@
 import Testing
 
-/// Programs on UbiquityKit (Tests/KitScenarios) as processes of their own, against real daemons. Each test
-/// says where what it does is from.
+/// Programs on UbiquityKit (Tests/KitScenarios) as processes of their own, against real daemons.
+/// Each test says where what it does is from.
 extension EndToEnd {
   @Suite struct UbiquityKitTests {
     /// `kit DEVICE SCENARIO ARGUMENT...`
@@ -12,8 +12,8 @@ extension EndToEnd {
 
     // MARK: The account
 
-    /// iCloud Design Guide, Listing 1-1, "Obtaining the iCloud token"; WWDC 2012, session 209, on finding an
-    /// account.
+    /// iCloud Design Guide, Listing 1-1, "Obtaining the iCloud token"; WWDC 2012, session 209, on
+    /// finding an account.
     @Test func listing1_1_theTokenIsOfTheAccount() async throws {
       try await withAccount { account in
         try await account.script(
@@ -40,7 +40,8 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-2, "Archiving iCloud availability in the user defaults database".
+    /// iCloud Design Guide, Listing 1-2, "Archiving iCloud availability in the user defaults
+    /// database".
     @Test func listing1_2_theTokenIsArchivedAndCompared() async throws {
       try await withAccount { account in
         try await account.script(
@@ -57,8 +58,9 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-3, "Registering for iCloud availability change notifications", and
-    /// "Handle Changes in iCloud Availability"; WWDC 2012, session 209, on its change.
+    /// iCloud Design Guide, Listing 1-3, "Registering for iCloud availability change
+    /// notifications", and "Handle Changes in iCloud Availability"; WWDC 2012, session 209, on its
+    /// change.
     @Test func listing1_3_whoSignsInAndOutIsHeardOf() async throws {
       try await withAccount { account in
         try await account.script(
@@ -94,8 +96,8 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-5, "Obtaining the URL to your ubiquity container"; WWDC 2012, session
-    /// 209, on the container that is made when it is first asked for.
+    /// iCloud Design Guide, Listing 1-5, "Obtaining the URL to your ubiquity container"; WWDC 2012,
+    /// session 209, on the container that is made when it is first asked for.
     @Test func listing1_5_theContainerIsMadeAndMounted() async throws {
       try await withAccount { account in
         try await account.device("b")

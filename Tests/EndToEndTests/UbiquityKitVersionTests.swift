@@ -44,8 +44,8 @@ extension EndToEnd {
         """#)
     }
 
-    /// iCloud Design Guide, "App Responsibilities for Using iCloud Documents": the nominated winner is
-    /// accepted, and versions that are out of date are removed.
+    /// iCloud Design Guide, "App Responsibilities for Using iCloud Documents": the nominated winner
+    /// is accepted, and versions that are out of date are removed.
     @Test func theCurrentVersionIsKept() async throws {
       try await withConflict(
         #"""
@@ -159,7 +159,8 @@ extension EndToEnd {
         """#)
     }
 
-    /// As programs do it: within a coordinated write, which keeps the sync engine from the document.
+    /// As programs do it: within a coordinated write, which keeps the sync engine from the
+    /// document.
     @Test func aConflictIsSettledWithinACoordinatedWrite() async throws {
       try await withConflict(
         #"""

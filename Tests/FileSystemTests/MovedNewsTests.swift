@@ -19,8 +19,8 @@ import Testing
     func told(_ news: [PresenterNews]) { heard.withLock { $0 += news.map(\.subject) } }
   }
 
-  /// In the catalog it has its new name, its presenter is still where it was: the change is not told to
-  /// nobody.
+  /// In the catalog it has its new name, its presenter is still where it was: the change is not
+  /// told to nobody.
   @Test func aChangeWhileItIsMovedIsHeard() async throws {
     let coordinator = container.coordinator
     let (number, handle) = try container.create("f", "text")
@@ -34,8 +34,8 @@ import Testing
     let outcome = try container.catalog.rename(
       old, in: .root, to: new, in: .root, mode: .replace)
     container.system.release(handle)
-    // Time enough to tell it too early. Without suspending: in a starved thread pool that can last longer than
-    // news wait for a move.
+    // Time enough to tell it too early. Without suspending: in a starved thread pool that can last
+    // longer than news wait for a move.
     usleep(100_000)
     coordinator.noteMove(
       of: outcome.moved, from: (.root, old), to: (.root, new), replaced: nil, isExchange: false)

@@ -67,7 +67,8 @@ enum CoordinatorScenarios {
     }
     try expect(FileManager.default.fileExists(atPath: moved.path))
 
-    // "The claim is released when the accessor returns", also by throwing; the next is of another purpose.
+    // "The claim is released when the accessor returns", also by throwing; the next is of another
+    // purpose.
     struct Thrown: Error {}
     do {
       try coordinator.coordinate(writingItemAt: file) { _ in throw Thrown() }
@@ -98,8 +99,8 @@ enum CoordinatorScenarios {
     try expect(text == "outside")
   }
 
-  /// Links that are resolved, and copies that stay as they are: `coordinate-options DIRECTORY`, in which `link` leads
-  /// to `dir/file`.
+  /// Links that are resolved, and copies that stay as they are: `coordinate-options DIRECTORY`, in
+  /// which `link` leads to `dir/file`.
   private static func options(_ arguments: [String]) throws {
     let directory = try url(arguments)
     let link = directory.appendingPathComponent("link")
@@ -131,7 +132,8 @@ enum CoordinatorScenarios {
     try expect(archive == Data("PK".utf8))
   }
 
-  /// What an accessor claims never waits for it, whoever coordinates: `coordinate-nested DIRECTORY`.
+  /// What an accessor claims never waits for it, whoever coordinates: `coordinate-nested
+  /// DIRECTORY`.
   private static func nested(_ arguments: [String]) throws {
     let directory = try url(arguments)
     let file = directory.appendingPathComponent("file")
@@ -180,7 +182,8 @@ enum CoordinatorScenarios {
     try NSFileCoordinator().coordinate(writingItemAt: path) { say("given \($0.path)") }
   }
 
-  /// Gives up what somebody else holds, from another thread and by a task's end: `coordinate-cancel PATH`.
+  /// Gives up what somebody else holds, from another thread and by a task's end: `coordinate-cancel
+  /// PATH`.
   private static func cancel(_ arguments: [String]) async throws {
     let path = try url(arguments)
     let coordinator = NSFileCoordinator()
@@ -270,7 +273,8 @@ enum CoordinatorScenarios {
     try expect(text == "one")
   }
 
-  /// Many tasks that count in one file, each reading and writing under a claim: `coordinate-tasks PATH`.
+  /// Many tasks that count in one file, each reading and writing under a claim: `coordinate-tasks
+  /// PATH`.
   private static func tasks(_ arguments: [String]) async throws {
     let path = try url(arguments)
     try await withThrowingTaskGroup(of: Void.self) { group in

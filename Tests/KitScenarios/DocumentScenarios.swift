@@ -1,8 +1,9 @@
 import Foundation
 import UbiquityKit
 
-/// `UbiquitousDocument`. Source: Apple's documentation of `UIDocument`; the iCloud Design Guide, "App Responsibilities
-/// for Using iCloud Documents" and "Designing a Document File Format for iCloud".
+/// `UbiquitousDocument`. Source: Apple's documentation of `UIDocument`; the iCloud Design Guide,
+/// "App Responsibilities for Using iCloud Documents" and "Designing a Document File Format for
+/// iCloud".
 enum DocumentScenarios {
   static let all: [String: ScenarioCommand.Scenario] = [
     "document-life": life, "document-others": others, "document-package": package,

@@ -22,7 +22,8 @@ enum QueryScenarios {
     notification.userInfo?[key] as? [NSMetadataItem] ?? []
   }
 
-  /// Waits until the program is to end: the tests make a file of that name, or fail and remove its directory.
+  /// Waits until the program is to end: the tests make a file of that name, or fail and remove its
+  /// directory.
   private static func end(_ arguments: [String]) async throws {
     let files = FileManager.default
     let directory = (arguments[0] as NSString).deletingLastPathComponent
@@ -31,9 +32,9 @@ enum QueryScenarios {
     }
   }
 
-  /// A query for text files in the documents, with an observer for its end and one for updates, as a program
-  /// sets it up when it has its container. Source: iOS 5 Tech Talk, "Use NSMetadataQuery to Discover Changes
-  /// in the Ubiquity Container".
+  /// A query for text files in the documents, with an observer for its end and one for updates, as
+  /// a program sets it up when it has its container. Source: iOS 5 Tech Talk, "Use NSMetadataQuery
+  /// to Discover Changes in the Ubiquity Container".
   static func notes(_ arguments: [String]) async throws {
     let query = NSMetadataQuery()
     query.searchScopes = [NSMetadataQueryUbiquitousDocumentsScope]
@@ -75,8 +76,9 @@ enum QueryScenarios {
     for observer in observers { center.removeObserver(observer) }
   }
 
-  /// The list of a program's documents: kept up to date while it is shown, with a mark for what is not here.
-  /// Source: WWDC 2012, session 209, on the live query; iCloud Design Guide, "Working with iCloud Documents".
+  /// The list of a program's documents: kept up to date while it is shown, with a mark for what is
+  /// not here. Source: WWDC 2012, session 209, on the live query; iCloud Design Guide, "Working
+  /// with iCloud Documents".
   static func list(_ arguments: [String]) async throws {
     let query = NSMetadataQuery()
     query.searchScopes = [NSMetadataQueryUbiquitousDocumentsScope]

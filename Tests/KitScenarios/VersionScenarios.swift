@@ -1,8 +1,8 @@
 import Foundation
 import UbiquityKit
 
-/// Versions of documents. A call of the library each where a script says when, and the ways in which the
-/// iCloud Design Guide has conflicts resolved.
+/// Versions of documents. A call of the library each where a script says when, and the ways in
+/// which the iCloud Design Guide has conflicts resolved.
 enum VersionScenarios {
   static let scenarios: [String: ScenarioCommand.Scenario] = [
     "versions": { arguments in try list(ScenarioCommand.url(arguments[0])) },

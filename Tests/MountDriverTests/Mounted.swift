@@ -9,8 +9,8 @@ import Platform
 import Subprocess
 import SystemPackage
 
-/// A container mounted in a directory of its own. Only other processes may look into the mount: this
-/// one serves it, and could wait for itself.
+/// A container mounted in a directory of its own. Only other processes may look into the mount:
+/// this one serves it, and could wait for itself.
 final class Mounted: Sendable {
   let directory: String
   let path: String
@@ -60,7 +60,8 @@ final class Mounted: Sendable {
     let output: String
   }
 
-  /// Runs a script in the mount, for ten minutes at most; gives its exit status and what it printed.
+  /// Runs a script in the mount, for ten minutes at most; gives its exit status and what it
+  /// printed.
   func run(_ script: String) async throws -> Outcome {
     let result = try await Subprocess.run(
       .path("/usr/bin/timeout"),

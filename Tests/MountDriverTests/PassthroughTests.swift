@@ -46,8 +46,8 @@ struct PassthroughTests {
     try auto.mount.unmount()
   }
 
-  /// All that is done to the bytes of a file, through one program and between two, the other of which
-  /// holds the file open in another way.
+  /// All that is done to the bytes of a file, through one program and between two, the other of
+  /// which holds the file open in another way.
   @Test(arguments: [[], ["passthrough=off"]])
   func filesAreAsOnAnyFileSystem(_ options: [String]) async throws {
     let mounted = try await mounted(options)
@@ -253,8 +253,8 @@ struct PassthroughTests {
     async let program = mounted.run("python3 ../script.py")
     try await waitUntil { Files.exists(mounted.directory + "/held") }
     mounted.mount.detach()
-    // Nobody hears of what is written from here on. The file counts as changed, and nothing is taken
-    // from it while it has a writer.
+    // Nobody hears of what is written from here on. The file counts as changed, and nothing is
+    // taken from it while it has a writer.
     let file = try inode("f", of: mounted)
     let key = try #require(file.contentKey)
     #expect(file.version == nil)

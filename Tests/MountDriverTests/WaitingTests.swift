@@ -70,8 +70,8 @@ final class SlowFetcher: ContentFetching {
 }
 
 extension Mounted {
-  /// A file of another device appears in the container's root: all of it but its content. Once for a
-  /// mount.
+  /// A file of another device appears in the container's root: all of it but its content. Once for
+  /// a mount.
   func appear(_ name: String, size: Int) throws { try appear([name], size: size) }
 
   func appear(_ names: [String], size: Int) throws {

@@ -231,7 +231,8 @@ import Testing
     }
   }
 
-  /// One is kept as a version, an archive of all that is in it: that was not to be foreseen exactly.
+  /// One is kept as a version, an archive of all that is in it: that was not to be foreseen
+  /// exactly.
   @Test func aPackagesConflictWithoutRoomWaits() async throws {
     try await withQuota(5000) { first, second, allotment, _ in
       try first.makeDirectory("Documents/p.pages")

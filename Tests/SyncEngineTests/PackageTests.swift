@@ -297,8 +297,8 @@ import Testing
     }
   }
 
-  /// What goes into a package that moves, moves with it: applied one without the other it would be a
-  /// directory within itself.
+  /// What goes into a package that moves, moves with it: applied one without the other it would be
+  /// a directory within itself.
   @Test func aPackageThatWinsMovesWithWhatIsPutIntoIt() async throws {
     try await withDevices { first, second in
       try first.makeDirectory("Documents/folder")

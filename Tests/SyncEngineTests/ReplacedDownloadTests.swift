@@ -34,8 +34,8 @@ import Testing
     try result.get()
   }
 
-  /// Nobody has it open, so that the same inode gets the new version. Who reads it then is not answered with
-  /// what came of the old one, and who asked for all of it gets the new one.
+  /// Nobody has it open, so that the same inode gets the new version. Who reads it then is not
+  /// answered with what came of the old one, and who asked for all of it gets the new one.
   @Test func whatIsReplacedIsNotTakenForItsSuccessor() async throws {
     let size = 3 << 20
     let new = noise(2 * size, seed: 2)

@@ -8,7 +8,8 @@ import Testing
   private let link = Link(parent: .documents, name: .documents)
   private let second: UInt64 = 1_000_000_000
 
-  /// Gives how long the last of `count` answers, each `gap` seconds after what it answers, has to wait.
+  /// Gives how long the last of `count` answers, each `gap` seconds after what it answers, has to
+  /// wait.
   private func pause(after count: Int, gap: UInt64) -> Duration? {
     var turns = TurnTaking()
     var now = 1_000 * second

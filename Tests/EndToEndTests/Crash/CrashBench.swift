@@ -109,8 +109,8 @@ final class CrashBench: Sendable {
     var output: String
   }
 
-  /// Runs the workload on a fresh state with `fault` set, ends the daemon, starts it again and looks.
-  /// With `roundTrip` all is then uploaded, evicted and downloaded.
+  /// Runs the workload on a fresh state with `fault` set, ends the daemon, starts it again and
+  /// looks. With `roundTrip` all is then uploaded, evicted and downloaded.
   func crash(_ workload: Workload, fault: String, roundTrip: Bool) async throws -> Outcome {
     let output = try await script(
       """

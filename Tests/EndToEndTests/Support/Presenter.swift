@@ -1,8 +1,8 @@
-/// A presenter in Python, for scripts. `present NAME DEVICE PATH [MODE]` presents a path of the device's
-/// documents, until `left NAME`; `heard NAME` is what it was asked and told, one after the other, each followed
-/// by `;`, paths from the documents on. `hears NAME TEXT` waits until TEXT is among it, `count NAME TEXT` says how
-/// often. With `silent` it answers nothing; it answers when `$ROOT/answer` is there with `slow`; with `deaf` it
-/// reads nothing until `$ROOT/listen` is there.
+/// A presenter in Python, for scripts. `present NAME DEVICE PATH [MODE]` presents a path of the
+/// device's documents, until `left NAME`; `heard NAME` is what it was asked and told, one after the
+/// other, each followed by `;`, paths from the documents on. `hears NAME TEXT` waits until TEXT is
+/// among it, `count NAME TEXT` says how often. With `silent` it answers nothing; it answers when
+/// `$ROOT/answer` is there with `slow`; with `deaf` it reads nothing until `$ROOT/listen` is there.
 enum Presenter {
   static let script = #"""
     cat > "$ROOT/watch.py" <<'END'
@@ -58,8 +58,9 @@ enum Presenter {
 
     """#
 
-  /// `$ROOT/client.py`: a client of the control socket, for Python with `PYTHONPATH=$ROOT`. `python` runs a
-  /// script with it; what is asked of presenters is answered while it waits for answers, and kept in `heard`.
+  /// `$ROOT/client.py`: a client of the control socket, for Python with `PYTHONPATH=$ROOT`.
+  /// `python` runs a script with it; what is asked of presenters is answered while it waits for
+  /// answers, and kept in `heard`.
   static let client = #"""
     cat > "$ROOT/client.py" <<'END'
     json, os, socket, sys, time = map(__import__, ('json', 'os', 'socket', 'sys', 'time'))
