@@ -55,23 +55,9 @@ extension DaemonService {
         let status = try doing(item, "cannot be looked at") { () throws(Errno) in
           try item.session.coordinator.status(of: item.inode.number)
         }
-        return Self.report(item, status)
+        return ItemReport(
+          path: item.shown, kind: item.inode.kind.text, size: item.inode.size, status: status)
       })
-  }
-
-  private static func report(_ item: FoundItem, _ status: ItemStatus) -> ItemReport {
-    ItemReport(
-      path: item.shown, kind: item.inode.kind.text, size: item.inode.size,
-      downloadingStatus: status.downloadingStatus.rawValue, isDownloading: status.isDownloading,
-      isUploading: status.isUploading, isUploaded: status.isUploaded,
-      hasUnresolvedConflicts: status.hasUnresolvedConflicts,
-      isExcludedFromSync: status.isExcludedFromSync, isPinned: status.isPinned,
-      isPackage: status.isPackage, nameCollision: status.nameCollision,
-      percentDownloaded: status.percentDownloaded,
-      percentUploaded: status.percentUploaded, localBytes: status.localBytes,
-      downloadingError: status.downloadingError, uploadingError: status.uploadingError,
-      version: status.version.isEmpty ? nil : status.version,
-      itemIdentifier: status.itemIdentifier, container: status.container, policy: status.policy)
   }
 
   // MARK: Evicting, pinning

@@ -173,7 +173,7 @@ extension PredicateParser {
       }
       if form == .format {
         // The names of the constants for the values.
-        let prefix = MetadataAttribute.downloadingStatus.choicePrefix ?? ""
+        let prefix = MetadataAttribute.statusPrefix
         guard word.hasPrefix(prefix), !prefix.isEmpty else {
           throw error("“\(word.prefix(100))” is no value; text is written in quotes")
         }
@@ -249,7 +249,7 @@ extension PredicateParser {
   ) throws(PredicateError) -> MetadataComparison {
     guard attribute.kind == .text || !symbol.operator.isTextual else {
       throw error(
-        "\(attribute.rawValue) is no text, which \(symbol.operator.rawValue) is for",
+        "\(attribute.key) is no text, which \(symbol.operator.rawValue) is for",
         at: symbol.offset)
     }
     return MetadataComparison(
@@ -263,7 +263,7 @@ extension PredicateParser {
     _ written: Written, _ attribute: MetadataAttribute, _ comparison: MetadataComparison.Operator
   ) throws(PredicateError) -> MetadataValue {
     func wrong(_ what: String) -> PredicateError {
-      error("\(attribute.rawValue) is \(what)", at: written.offset)
+      error("\(attribute.key) is \(what)", at: written.offset)
     }
     if written.value == .null {
       switch comparison {
@@ -317,7 +317,7 @@ extension PredicateParser {
     }
     guard choices.contains(short) || short.contains("*") else {
       throw error(
-        "\(attribute.rawValue) is \(choices.dropLast().joined(separator: ", ")) or "
+        "\(attribute.key) is \(choices.dropLast().joined(separator: ", ")) or "
           + (choices.last ?? ""), at: written.offset)
     }
     return .text(short)

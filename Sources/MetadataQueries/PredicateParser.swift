@@ -209,11 +209,11 @@ struct PredicateParser {
 
   private func unknownAttribute(_ name: String) -> PredicateError {
     let lowered = name.lowercased()
-    let near = MetadataAttribute.allCases.first { $0.rawValue.lowercased() == lowered }
+    let near = MetadataAttribute.allCases.first { $0.key.lowercased() == lowered }
     return error(
       "there is no attribute “\(name.prefix(100))”"
-        + (near.map { "; did you mean \($0.rawValue)?" }
-          ?? "; there are \(MetadataAttribute.allCases.map(\.rawValue).joined(separator: ", "))"))
+        + (near.map { "; did you mean \($0.key)?" }
+          ?? "; there are \(MetadataAttribute.allCases.map(\.key).joined(separator: ", "))"))
   }
 
   /// The attribute that the token names. Takes its argument.

@@ -104,7 +104,7 @@ extension QueryPredicate: CustomStringConvertible {
 
 extension MetadataComparison: CustomStringConvertible {
   package var description: String {
-    var text = attribute.rawValue + " " + `operator`.rawValue
+    var text = attribute.key + " " + `operator`.rawValue
     if !options.isEmpty {
       text +=
         "[" + (options.contains(.caseInsensitive) ? "c" : "")

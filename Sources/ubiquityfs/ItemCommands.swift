@@ -134,7 +134,7 @@ struct StatusCommand: ParsableCommand {
     if options.json { return try Terminal.json(report) }
     return Terminal.table(
       report.items.map { item in
-        var marks = [item.downloadingStatus]
+        var marks = [item.downloadingStatus.rawValue]
         if let local = item.localBytes, local > 0, local < item.size, item.kind == "file" {
           marks.append("\(Terminal.size(local)) local")
         }
@@ -144,7 +144,7 @@ struct StatusCommand: ParsableCommand {
           item.isExcludedFromSync ? "not synced" : item.isUploaded ? "uploaded" : "not uploaded")
         if item.isPinned { marks.append("pinned") }
         if item.isPackage { marks.append("package") }
-        if item.nameCollision { marks.append("name differs from another only in case") }
+        if item.nameCollision == true { marks.append("name differs from another only in case") }
         if item.hasUnresolvedConflicts { marks.append("conflict") }
         if let error = item.downloadingError { marks.append("download: \(error)") }
         if let error = item.uploadingError { marks.append("upload: \(error)") }

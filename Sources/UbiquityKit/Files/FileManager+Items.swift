@@ -70,7 +70,7 @@ enum Downloads {
         Methods.Download.self, DownloadRequest(items: [item], waits: true), .downloading, at: url)
       let report = try ItemCalls.call(
         Methods.ItemStatus.self, ItemsRequest(items: [item]), .downloading, at: url)
-      guard let status = report.items.first, status.downloadingStatus != "current" else { return }
+      guard let status = report.items.first, status.downloadingStatus != .current else { return }
       _ = try ItemCalls.call(
         Methods.Sync.self, SyncRequest(items: [item], waits: true, timeout: 60), .downloading,
         at: url)

@@ -151,7 +151,7 @@ struct QueryState {
     guard !keys.isEmpty else { return }
     let valued = results.map { item in
       let report = item.report
-      return (item, keys.map { report.value(of: $0.0) })
+      return (item, keys.map { $0.0.value(report) })
     }
     results = valued.sorted { left, right in
       for (index, key) in keys.enumerated() {

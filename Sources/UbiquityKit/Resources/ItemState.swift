@@ -65,7 +65,7 @@ struct ItemState: Sendable, Decodable {
   }
 
   private init(_ report: ItemReport) {
-    downloadingStatus = report.downloadingStatus
+    downloadingStatus = report.downloadingStatus.rawValue
     isDownloading = report.isDownloading
     isUploading = report.isUploading
     isUploaded = report.isUploaded
