@@ -47,11 +47,11 @@ package struct QueryItem: Codable, Hashable, Sendable {
   package var created: String
   package var modified: String
   /// Its fields stand beside the others in JSON.
-  package var status: SyncStatus
+  package var status: ItemSyncStatus
 
   package init(
     path: PathBytes, name: String, kind: String, size: UInt64, created: String, modified: String,
-    status: SyncStatus
+    status: ItemSyncStatus
   ) {
     self.path = path
     self.name = name
@@ -62,7 +62,7 @@ package struct QueryItem: Codable, Hashable, Sendable {
     self.status = status
   }
 
-  package subscript<Value>(dynamicMember member: KeyPath<SyncStatus, Value>) -> Value {
+  package subscript<Value>(dynamicMember member: KeyPath<ItemSyncStatus, Value>) -> Value {
     status[keyPath: member]
   }
 
@@ -76,7 +76,7 @@ package struct QueryItem: Codable, Hashable, Sendable {
     size = try container.decode(UInt64.self, forKey: .size)
     created = try container.decode(String.self, forKey: .created)
     modified = try container.decode(String.self, forKey: .modified)
-    status = try SyncStatus(from: decoder)
+    status = try ItemSyncStatus(from: decoder)
   }
 
   package func encode(to encoder: any Encoder) throws {

@@ -225,16 +225,16 @@ package struct ItemReport: Codable, Sendable {
   package var kind: String
   package var size: UInt64
   /// Its fields stand beside the others in JSON.
-  package var status: SyncStatus
+  package var status: ItemSyncStatus
 
-  package init(path: PathBytes, kind: String, size: UInt64, status: SyncStatus) {
+  package init(path: PathBytes, kind: String, size: UInt64, status: ItemSyncStatus) {
     self.path = path
     self.kind = kind
     self.size = size
     self.status = status
   }
 
-  package subscript<Value>(dynamicMember member: KeyPath<SyncStatus, Value>) -> Value {
+  package subscript<Value>(dynamicMember member: KeyPath<ItemSyncStatus, Value>) -> Value {
     status[keyPath: member]
   }
 
@@ -245,7 +245,7 @@ package struct ItemReport: Codable, Sendable {
     path = try container.decode(PathBytes.self, forKey: .path)
     kind = try container.decode(String.self, forKey: .kind)
     size = try container.decode(UInt64.self, forKey: .size)
-    status = try SyncStatus(from: decoder)
+    status = try ItemSyncStatus(from: decoder)
   }
 
   package func encode(to encoder: any Encoder) throws {

@@ -143,7 +143,7 @@ extension ContainerCoordinator {
   /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the
   /// directory when that is done in it for the first time.
   package func status(of number: InodeNumber, comparesNames: Bool = true) throws(Errno)
-    -> SyncStatus
+    -> ItemSyncStatus
   {
     let inode = try catalog.inode(number)
     var result = try isPackage(inode) ? packageStatus(inode) : itemStatus(inode)
@@ -154,13 +154,13 @@ extension ContainerCoordinator {
   /// As above, for who knows this of it already, without a look at names.
   package func status(
     of inode: Catalog.Inode, isPackage: Bool, isPinned: Bool
-  ) throws(Errno) -> SyncStatus {
+  ) throws(Errno) -> ItemSyncStatus {
     try isPackage
       ? packageStatus(inode, isPinned: isPinned) : itemStatus(inode, isPinned: isPinned)
   }
 
   private func itemStatus(_ inode: Catalog.Inode, isPinned: Bool? = nil) throws(Errno)
-    -> SyncStatus
+    -> ItemSyncStatus
   {
     let number = inode.number
     let transfer = transferState(of: number)
@@ -174,13 +174,13 @@ extension ContainerCoordinator {
     }
     let isStale =
       inode.version != nil && remote?.content.map { $0.id != inode.version } ?? false
-    let downloading: SyncStatus.Downloading =
+    let downloading: ItemSyncStatus.Downloading =
       switch (inode.content, isStale) {
       case (.remote, _): .notDownloaded
       case (.local, true): .downloaded
       case (.local, false): .current
       }
-    return SyncStatus(
+    return ItemSyncStatus(
       downloadingStatus: downloading,
       isDownloading: transfer.isDownloading,
       isUploading: transfer.isUploading,
@@ -204,7 +204,7 @@ extension ContainerCoordinator {
 
   /// A package is what the files in it are: here when all are, sent when all are.
   private func packageStatus(_ inode: Catalog.Inode, isPinned: Bool? = nil) throws(Errno)
-    -> SyncStatus
+    -> ItemSyncStatus
   {
     var result = try itemStatus(inode, isPinned: isPinned)
     result.isPackage = true

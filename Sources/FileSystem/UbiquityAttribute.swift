@@ -34,14 +34,14 @@ struct UbiquityAttribute {
   }
 
   /// Nil: the attribute has no value now, or never, as those that only do something.
-  func value(of item: SyncStatus) -> [UInt8]? {
+  func value(of item: ItemSyncStatus) -> [UInt8]? {
     if shortName == Self.all { return Self.json(item) }
     // A file that was never uploaded has an empty version.
     if shortName == "version", item.version == nil { return [] }
     return status?.value(item).map { Array($0.text.utf8) }
   }
 
-  private static func json(_ item: SyncStatus) -> [UInt8]? {
+  private static func json(_ item: ItemSyncStatus) -> [UInt8]? {
     var shown = item
     shown.version = item.version ?? ""
     let encoder = JSONEncoder()
@@ -53,8 +53,8 @@ struct UbiquityAttribute {
   var comparesNames: Bool { status?.comparesNames ?? (shortName == Self.all) }
 
   /// The names of the attributes that have a value now.
-  static func readable(in item: SyncStatus) -> [String] {
-    let names = SyncStatus.attributes.map(\.name) + [all]
+  static func readable(in item: ItemSyncStatus) -> [String] {
+    let names = ItemSyncStatus.attributes.map(\.name) + [all]
     return names.compactMap { name in
       guard let attribute = UbiquityAttribute(shortName: name),
         attribute.comparesNames || attribute.value(of: item) != nil

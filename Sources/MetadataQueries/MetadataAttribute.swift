@@ -2,7 +2,7 @@ package import ControlProtocol
 package import Model
 
 /// An attribute that a predicate compares and that a result has: the status attributes of
-/// `SyncStatus`, and those of names, sizes and times below.
+/// `ItemSyncStatus`, and those of names, sizes and times below.
 ///
 /// Sources: Apple's `NSMetadataItem` keys; CONTRACT, "Extended attributes".
 package struct MetadataAttribute: Sendable {
@@ -24,7 +24,7 @@ package struct MetadataAttribute: Sendable {
   package let isPlain: Bool
   /// The value of an item that a query found, as the daemon compared it.
   package let value: @Sendable (QueryItem) -> MetadataValue
-  private let ofStatus: (@Sendable (SyncStatus) -> MetadataValue)?
+  private let ofStatus: (@Sendable (ItemSyncStatus) -> MetadataValue)?
 
   private init(
     _ key: String, _ kind: Kind, constant: (name: String, value: String)? = nil,
@@ -43,7 +43,7 @@ package struct MetadataAttribute: Sendable {
   /// An attribute that is computed from the status.
   private init(
     _ key: String, _ kind: Kind, apple: String?, choices: [String]? = nil, isPlain: Bool = false,
-    status: @escaping @Sendable (SyncStatus) -> MetadataValue
+    status: @escaping @Sendable (ItemSyncStatus) -> MetadataValue
   ) {
     self.key = key
     self.kind = kind
@@ -75,7 +75,7 @@ package struct MetadataAttribute: Sendable {
   }
 
   /// The value by an item's status. Nil: the attribute is none of the status.
-  package func value(of status: SyncStatus) -> MetadataValue? { ofStatus?(status) }
+  package func value(of status: ItemSyncStatus) -> MetadataValue? { ofStatus?(status) }
 
   // MARK: The attributes
 
@@ -121,7 +121,7 @@ package struct MetadataAttribute: Sendable {
     isPlain: true
   ) { .text($0.container) }
 
-  private static let ofStatus: [MetadataAttribute] = SyncStatus.attributes
+  private static let ofStatus: [MetadataAttribute] = ItemSyncStatus.attributes
     .filter { !$0.comparesNames }.map { MetadataAttribute($0) }
 
   package static let allCases: [MetadataAttribute] =

@@ -5,8 +5,8 @@ import Testing
 
 /// The names on the wire. A change here breaks programs that read attributes, JSON or predicates.
 @Suite struct StatusTests {
-  private let status: SyncStatus = {
-    var status = SyncStatus(
+  private let status: ItemSyncStatus = {
+    var status = ItemSyncStatus(
       downloadingStatus: .current, isDownloading: false, isUploading: true, isUploaded: false,
       hasUnresolvedConflicts: true, isExcludedFromSync: false, isPinned: true, isPackage: false,
       percentDownloaded: 100, percentUploaded: 50, localBytes: 7, downloadingError: "no",
@@ -17,7 +17,7 @@ import Testing
 
   @Test("status attributes have the names and values of the contract")
   func attributes() {
-    let shown = SyncStatus.attributes.map { "\($0.name)=\($0.value(status)?.text ?? "-")" }
+    let shown = ItemSyncStatus.attributes.map { "\($0.name)=\($0.value(status)?.text ?? "-")" }
     #expect(
       shown == [
         "downloadingStatus=current", "isDownloading=0", "isUploading=1", "isUploaded=0",
@@ -35,7 +35,8 @@ import Testing
     let data = try JSONEncoder().encode(report)
     let object = try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
     #expect(
-      Set(object.keys) == Set(SyncStatus.attributes.map(\.name)).union(["path", "kind", "size"]))
+      Set(object.keys)
+        == Set(ItemSyncStatus.attributes.map(\.name)).union(["path", "kind", "size"]))
     let again = try JSONDecoder().decode(ItemReport.self, from: data)
     #expect(again.status == status && again.size == 9 && again.isUploading)
   }

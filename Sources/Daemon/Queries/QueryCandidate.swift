@@ -13,7 +13,7 @@ final class QueryCandidate {
   let inode: Catalog.Inode
   let isPackage: Bool
   let isPinned: Bool
-  private var known: SyncStatus?
+  private var known: ItemSyncStatus?
 
   init(
     container: MountedContainer, place: QueryPlace, name: ItemName, inode: Catalog.Inode,
@@ -27,7 +27,7 @@ final class QueryCandidate {
     self.isPinned = isPinned
   }
 
-  private func status() throws(Errno) -> SyncStatus {
+  private func status() throws(Errno) -> ItemSyncStatus {
     if let known { return known }
     let status = try container.session.coordinator.status(
       of: inode, isPackage: isPackage, isPinned: isPinned)

@@ -6,7 +6,7 @@
 ///
 /// Source: CONTRACT, "Extended attributes"; the values of `downloadingStatus` are those of
 /// `NSURLUbiquitousItemDownloadingStatusKey`.
-package struct SyncStatus: Hashable, Sendable, Codable {
+package struct ItemSyncStatus: Hashable, Sendable, Codable {
   package enum Downloading: String, Hashable, Sendable, Codable, CaseIterable {
     case notDownloaded
     /// Local, and a newer one exists.
@@ -108,7 +108,7 @@ package struct SyncStatus: Hashable, Sendable, Codable {
   ]
 }
 
-/// One attribute of `SyncStatus`, as programs see it.
+/// One attribute of `ItemSyncStatus`, as programs see it.
 package struct StatusAttribute: Sendable {
   package enum Kind: Sendable { case text, number, flag }
 
@@ -139,12 +139,12 @@ package struct StatusAttribute: Sendable {
   /// The value is known from the item's row, without a look at the log and at transfers.
   package let isPlain: Bool
   /// Nil: the item has no value now.
-  package let value: @Sendable (SyncStatus) -> Value?
+  package let value: @Sendable (ItemSyncStatus) -> Value?
 
   init(
     _ name: String, _ kind: Kind, apple: String? = nil, choices: [String]? = nil,
     comparesNames: Bool = false, isPlain: Bool = false,
-    value: @escaping @Sendable (SyncStatus) -> Value?
+    value: @escaping @Sendable (ItemSyncStatus) -> Value?
   ) {
     self.name = name
     self.kind = kind
@@ -158,5 +158,5 @@ package struct StatusAttribute: Sendable {
   package static func named(_ name: String) -> StatusAttribute? { byName[name] }
 
   private static let byName = Dictionary(
-    uniqueKeysWithValues: SyncStatus.attributes.map { ($0.name, $0) })
+    uniqueKeysWithValues: ItemSyncStatus.attributes.map { ($0.name, $0) })
 }
