@@ -150,14 +150,15 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(
       name: "UbiquityBench", dependencies: ["Platform", arguments], swiftSettings: settings),
+    .target(name: "TestWaiting", path: "Tests/TestWaiting", swiftSettings: settings),
     .target(
       name: "OperationSequences", path: "Tests/OperationSequences", swiftSettings: hotSettings),
     .executableTarget(
       name: "OperationRunner", dependencies: ["OperationSequences", "CLinux"],
       path: "Tests/OperationRunner", swiftSettings: hotSettings),
     .executableTarget(
-      name: "KitScenarios", dependencies: ["UbiquityKit"], path: "Tests/KitScenarios",
-      swiftSettings: settings),
+      name: "KitScenarios", dependencies: ["UbiquityKit", "TestWaiting"],
+      path: "Tests/KitScenarios", swiftSettings: settings),
     .executableTarget(
       name: "notes-example", dependencies: ["UbiquityKit"], path: "Examples/Notes",
       swiftSettings: settings),
@@ -179,14 +180,16 @@ let package = Package(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: plainSettings),
     .testTarget(
       name: "CoordinationTests",
-      dependencies: ["Coordination", "Catalog", "Model", "Platform", system],
+      dependencies: ["Coordination", "Catalog", "Model", "Platform", "TestWaiting", system],
       swiftSettings: plainSettings),
     .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
       swiftSettings: plainSettings),
     .testTarget(
       name: "CatalogTests",
-      dependencies: ["Catalog", "Model", "Platform", "RecordFormat", grdb, system],
+      dependencies: [
+        "Catalog", "Model", "Platform", "RecordFormat", "TestWaiting", grdb, system,
+      ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "RecordFormatTests", dependencies: ["RecordFormat", "Model", "Samples"],
@@ -195,34 +198,35 @@ let package = Package(
       name: "BackendTests",
       dependencies: [
         "Backend", "BackendDirectory", "BackendSFTP", "BackendS3", "HTTPTransport", "Platform",
-        subprocess, system,
+        "TestWaiting", subprocess, system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "RemoteStoreTests",
       dependencies: [
-        "RemoteStore", "RecordFormat", "Backend", "BackendDirectory", "Model", "Platform", system,
+        "RemoteStore", "RecordFormat", "Backend", "BackendDirectory", "Model", "Platform",
+        "TestWaiting", system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "SyncEngineTests",
       dependencies: [
         "SyncEngine", "Catalog", "ContentStore", "Coordination", "Backend", "RecordFormat",
-        "RemoteStore", "Model", "Platform", logging, system,
+        "RemoteStore", "Model", "Platform", "TestWaiting", logging, system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "FileSystemTests",
       dependencies: [
         "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform",
-        "OperationSequences", system,
+        "OperationSequences", "TestWaiting", system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "MountDriverTests",
       dependencies: [
         "MountDriver", "FuseKernel", "FileSystem", "Coordination", "Catalog", "ContentStore",
-        "Model", "Platform",
+        "Model", "Platform", "TestWaiting",
         subprocess, system,
       ],
       swiftSettings: plainSettings),
@@ -236,7 +240,7 @@ let package = Package(
       name: "DaemonTests",
       dependencies: [
         "Daemon", "Catalog", "ContentStore", "Coordination", "SyncEngine", "RemoteStore",
-        "DaemonClient", "ControlProtocol", "Model", "Platform", logging,
+        "DaemonClient", "ControlProtocol", "Model", "Platform", "TestWaiting", logging,
         system,
       ],
       swiftSettings: plainSettings),

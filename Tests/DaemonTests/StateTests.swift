@@ -5,6 +5,7 @@ import Model
 import Platform
 import RemoteStore
 import SystemPackage
+import TestWaiting
 import Testing
 
 @Suite struct StateTests {
@@ -32,7 +33,7 @@ import Testing
     }
   }
 
-  @Test func oneDaemonHoldsTheLock() throws {
+  @Test func oneDaemonHoldsTheLock() async throws {
     let scratch = try Scratch()
     let state = try StateDirectory.prepare(scratch.path + "/state")
     var held: OpenFile? = try state.lock()
@@ -46,11 +47,7 @@ import Testing
     }
     held = nil
     // A program that another test starts has the descriptor too until its `exec`.
-    let deadline = monotonicNanoseconds() + 60_000_000_000
-    while (try? state.lock()) == nil {
-      try #require(monotonicNanoseconds() < deadline)
-      usleep(1_000)
-    }
+    try await eventually("the lock is free") { (try? state.lock()) != nil }
   }
 
   @Test("a link or a foreign file in the place of the lock is refused, and stays as it is")

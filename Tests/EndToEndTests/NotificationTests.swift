@@ -25,8 +25,9 @@ extension EndToEnd {
       told() { lines | tail -n +$((seen + 1)) | sed "s/^[^ ]* //; s|$A/||; s|$A||"; }
       # tells EXPECTED: these lines have come since the last time, and no others
       tells() {
-        local end=$((SECONDS + 10))
+        local end=$((SECONDS + 30))
         until [ "$(told)" = "$1" ] || [ $SECONDS -ge $end ]; do sleep 0.05; done
+        # Nothing tells that more events do not happen.
         sleep 0.1; same "$(told)" "$1"
         seen=$(lines | wc -l)
       }

@@ -74,6 +74,7 @@ extension EndToEnd {
             # Longer than the pause after which another file is uploaded.
             exec 7> "$A/beside"; echo text >&7
             until_true 30 reads "$B/beside" text
+            # Nothing tells that the upload of the database does not happen.
             sleep 1
             not has "$B/data.db-wal"
             not has "$B/data.db-shm"

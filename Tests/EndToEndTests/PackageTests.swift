@@ -28,6 +28,7 @@ extension EndToEnd {
               until_true 60 shows "$B/p.pages" $number
             done
             up=$(($(uploaded a) - before)); down=$(($(downloaded b) - start))
+            # Nothing tells that a mixture does not happen.
             sleep 1; touch stop; wait $sampler || { cat samples >&2; exit 1; }
             # And back, so that the package is edited on two devices.
             python3 "$SOURCES/Tests/packages/sample.py" "$A/p.pages" stop-a > samples-a 2>&1 & other=$!
@@ -35,6 +36,7 @@ extension EndToEnd {
               python3 "$SOURCES/Tests/packages/edit.py" "$B/p.pages" $number 0.2
               until_true 60 shows "$A/p.pages" $number
             done
+            # Nothing tells that a mixture does not happen.
             sleep 1; touch stop-a
             wait $other || { cat samples-a >&2; exit 1; }
             tail -n 1 samples samples-a
@@ -78,6 +80,7 @@ extension EndToEnd {
               fi
               until_true 60 shows "$B/p.pages" $number
             done
+            # Nothing tells that a mixture does not happen.
             sleep 1; touch stop
             wait $sampler || { cat samples >&2; exit 1; }
             tail -n 1 samples

@@ -28,6 +28,7 @@ extension EndToEnd {
               refused 'no such file' python3 "$ROOT/hold.py" "$ROOT/a" "$mountpoint" Documents/missing/file
               exec 7>> "$A/file"
               python3 "$ROOT/hold.py" "$ROOT/a" "$mountpoint" Documents/file 7>&- & holder=$!
+              # Nothing tells when the claim waits. The order of the lines is the same before that.
               sleep 0.3; echo before >&7; exec 7>&-
               wait $holder
               same "$(tail -n 2 "$A/file")" "$(printf 'before\nwritten under a claim')"

@@ -52,7 +52,7 @@ extension EndToEnd {
       try await withServer(
         #"""
         joins a; joins b
-        (while [ ! -e done ]; do
+        (while [ -d "$ROOT" ] && [ ! -e done ]; do
           for process in $(servers); do
             # Only those of this test.
             grep -qzF "$ROOT" "/proc/$process/environ" && kill -9 "$process"

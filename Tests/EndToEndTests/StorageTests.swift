@@ -190,6 +190,7 @@ extension EndToEnd {
             on a coordinate read "$A/one" -- cat hold > /dev/null & reader=$!
             exec 3> hold
             on a storage delete "$CONTAINER" --document "$A/one" --yes 3>&- & deleter=$!
+            # Nothing tells that the deletion does not happen.
             sleep 1; [ -e "$A/one" ]
             exec 3>&-; wait "$reader"; wait "$deleter"
             [ ! -e "$A/one" ]

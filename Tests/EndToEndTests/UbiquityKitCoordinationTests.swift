@@ -65,6 +65,7 @@ extension EndToEnd {
             starts one holding a coordinate-hold write "$A/file"
             exits 5 on a coordinate read "$A/file" --no-wait -- true
             starts two waiting a coordinate-wait "$A/file"
+            # Nothing tells that the second program does not get the claim.
             sleep 0.5; not grep given "$ROOT/two"
             kill -9 $pid_one; wait $pid_one || true
             until_true 20 grep -qx "given $A/file" "$ROOT/two"
@@ -84,6 +85,7 @@ extension EndToEnd {
             mkdir "$A/old"; echo 1 > "$A/old/file"
             starts one holding a coordinate-hold write "$A/old"
             starts two waiting a coordinate-wait "$A/old/file"
+            # Nothing tells when the claim waits.
             sleep 0.5; mv "$A/old" "$A/new"
             ends one
             until_true 20 grep -qx "given $A/new/file" "$ROOT/two"

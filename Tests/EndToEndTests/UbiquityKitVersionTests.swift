@@ -112,7 +112,7 @@ extension EndToEnd {
         #"""
         same "$(kit b set-resolved "$B/note.txt")" true; synced a
         on a unmount "$A_MOUNT"
-        kill "$(on a status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"; sleep 1
+        stops a
         on a mount "$CONTAINER" "$A_MOUNT"; same "$(conflicts a b)" 00; same "$(kinds a)" 'current b resolved a '
         same "$(kit a mark "$A/note.txt" unresolved)" done; synced b
         same "$(conflicts a b)" 11; same "$(kinds b)" 'current b unresolved a '
@@ -151,7 +151,7 @@ extension EndToEnd {
         called: called,
         #"""
         kit a replace-late "$A/note.txt" "$WORK/go" > answer & late=$!
-        for n in $(seq 600); do [ -e go.listed ] && break; sleep 0.1; done
+        until_true 60 test -e go.listed
         echo 'edited since' > "$B/note.txt"; synced b a
         touch go; wait $late
         same "$(cat answer)" 255

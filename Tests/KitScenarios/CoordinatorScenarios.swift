@@ -187,10 +187,7 @@ enum CoordinatorScenarios {
   private static func cancel(_ arguments: [String]) async throws {
     let path = try url(arguments)
     let coordinator = NSFileCoordinator()
-    let canceller = Task.detached {
-      try await Task.sleep(for: .milliseconds(500))
-      coordinator.cancel()
-    }
+    let canceller = cancelling(coordinator)
     let code: Int = await withCheckedContinuation { continuation in
       Thread.detachNewThread {
         var error: NSError?
@@ -198,9 +195,11 @@ enum CoordinatorScenarios {
         continuation.resume(returning: error?.code ?? 0)
       }
     }
-    try await canceller.value
+    canceller.cancel()
+    await canceller.value
     try expect(code == 3072, "\(code)")
     let task = Task { try await NSFileCoordinator().coordinate(writingItemAt: path) { _ in } }
+    // Nothing tells that the claim waits. It is given up also if it has not begun to wait.
     try await Task.sleep(for: .milliseconds(300))
     task.cancel()
     do {
@@ -208,6 +207,17 @@ enum CoordinatorScenarios {
       try expect(false, "it was given")
     } catch let error as NSError {
       try expect(error.code == 3072, "\(error)")
+    }
+  }
+
+  /// Gives up what a coordinator waits for, until the task is cancelled. Once is not enough: a
+  /// claim that has not begun to wait cannot be given up.
+  private static func cancelling(_ coordinator: NSFileCoordinator) -> Task<Void, Never> {
+    Task.detached {
+      while !Task.isCancelled {
+        try? await Task.sleep(for: .milliseconds(300))
+        coordinator.cancel()
+      }
     }
   }
 
@@ -240,15 +250,18 @@ enum CoordinatorScenarios {
     // Not over yet: another has to wait, on whatever thread; this coordinator does not.
     let other = NSFileCoordinator()
     let waiting = Task.detached { try await other.coordinate(writingItemAt: files[2]) { _ in } }
+    // Nothing tells that the other claim waits. A claim that begins later waits, too.
     try await Task.sleep(for: .milliseconds(300))
     try await coordinator.coordinate(writingItemAt: files[2]) { _ in }
-    other.cancel()
+    let canceller = cancelling(other)
     do {
       try await waiting.value
       try expect(false, "it did not wait")
     } catch let error as NSError {
       try expect(error.code == 3072, "\(error)")
     }
+    canceller.cancel()
+    await canceller.value
     completion?()
     try await other.coordinate(writingItemAt: files[2]) { _ in }
 

@@ -1,4 +1,5 @@
 import Foundation
+import TestWaiting
 import UbiquityKit
 
 /// Programs that find documents with `NSMetadataQuery`.
@@ -27,8 +28,8 @@ enum QueryScenarios {
   private static func end(_ arguments: [String]) async throws {
     let files = FileManager.default
     let directory = (arguments[0] as NSString).deletingLastPathComponent
-    while !files.fileExists(atPath: arguments[0]), files.fileExists(atPath: directory) {
-      try await Task.sleep(for: .milliseconds(50))
+    try await eventually("the test ends the program", within: .seconds(600)) {
+      files.fileExists(atPath: arguments[0]) || !files.fileExists(atPath: directory)
     }
   }
 

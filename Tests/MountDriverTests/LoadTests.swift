@@ -1,6 +1,7 @@
 import Coordination
 import Glibc
 import MountDriver
+import TestWaiting
 import Testing
 
 /// Many programs at once.
@@ -86,7 +87,7 @@ struct LoadTests {
     fetcher.answer()
     let patience = try await patient.output
     #expect(patience == "65536\n")
-    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
+    try await eventually("the mount is not busy") { try mounted.unmountedUnlessBusy() }
   }
 
   @Test(.timeLimit(.minutes(15)))
@@ -101,9 +102,10 @@ struct LoadTests {
         done
         wait
         """)
-      while try await !mounted.run("[ -e begun ] && [ -e f1 -o -e g1 ] && echo yes").output
-        .contains("yes")
-      {}
+      try await eventually("the programs write files") {
+        try await mounted.run("[ -e begun ] && [ -e f1 -o -e g1 ] && echo yes").output
+          .contains("yes")
+      }
       mounted.mount.detach()
       #expect(try await load.status == 0)
     }

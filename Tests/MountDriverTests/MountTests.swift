@@ -6,6 +6,7 @@ import Glibc
 import Model
 import MountDriver
 import Platform
+import TestWaiting
 import Testing
 
 /// Real mounts: they need /dev/fuse.
@@ -128,8 +129,8 @@ struct MountTests {
     async let holder = mounted.run(
       "exec 3<f; echo > ../held; cd /; while [ ! -e \(mounted.directory)/go ]; do sleep 0.05; done; ! cat <&3"
     )
-    while !Files.exists(mounted.directory + "/held") {
-      try await Task.sleep(for: .milliseconds(10))
+    try await eventually("the program has the file open") {
+      Files.exists(mounted.directory + "/held")
     }
     #expect(throws: MountError.busy(mounted.path)) { try mounted.mount.unmount() }
     #expect(mounted.mount.isMounted)
@@ -253,8 +254,8 @@ struct MountTests {
       """
     try Files.replace(mounted.directory + "/map.py", with: Array(python.utf8))
     async let holder = mounted.run("python3 ../map.py")
-    while !Files.exists(mounted.directory + "/held") {
-      try await Task.sleep(for: .milliseconds(10))
+    try await eventually("the program has written to its mapping") {
+      Files.exists(mounted.directory + "/held")
     }
     let catalog = mounted.coordinator.catalog
     let found = try catalog.lookup(try ItemName("f"), in: .root)
@@ -286,8 +287,8 @@ struct MountTests {
         for i in 1 2 3 4; do (echo > ../../held; list) & done
         wait
         """)
-      while !Files.exists(mounted.directory + "/held") {
-        try await Task.sleep(for: .milliseconds(5))
+      try await eventually("a program lists the directory") {
+        Files.exists(mounted.directory + "/held")
       }
       let directory = try #require(
         try mounted.coordinator.catalog.lookup(try ItemName("d"), in: .root))

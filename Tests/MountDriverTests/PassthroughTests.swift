@@ -7,6 +7,7 @@ import MountDriver
 import Platform
 import Subprocess
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Local files that the kernel reads and writes itself. Where it can't, `theModeSaysWhy` is what is
@@ -26,10 +27,6 @@ struct PassthroughTests {
     try Files.replace(mounted.directory + "/script.py", with: Array(script.utf8))
     let result = try await mounted.run("python3 ../script.py")
     #expect(result.status == 0, "\(result.output)")
-  }
-
-  private func waitUntil(_ condition: () throws -> Bool) async throws {
-    while try !condition() { try await Task.sleep(for: .milliseconds(5)) }
   }
 
   private func inode(_ name: String, of mounted: Mounted) throws -> Catalog.Inode {
@@ -207,7 +204,9 @@ struct PassthroughTests {
     try Files.replace(mounted.directory + "/script.py", with: Array(script.utf8))
     async let program = mounted.run("python3 ../script.py")
     func step(_ name: String, _ body: () async throws -> Void) async throws {
-      try await waitUntil { Files.exists("\(mounted.directory)/\(name)") }
+      try await eventually("the program is at the step \"\(name)\"") {
+        Files.exists("\(mounted.directory)/\(name)")
+      }
       try await body()
       try Files.replace("\(mounted.directory)/after-\(name)", with: [])
     }
@@ -222,7 +221,9 @@ struct PassthroughTests {
       // What was stored is noted while the mapping stays.
       let before = try #require(seen).changed
       if mounted.mount.mode.isKernel {
-        try await waitUntil { try inode("f", of: mounted).changed > before }
+        try await eventually("the catalog has a newer time of change") {
+          try inode("f", of: mounted).changed > before
+        }
       }
       seen = try inode("f", of: mounted)
       #expect(mounted.coordinator.isOpenForWriting(try #require(seen).number))
@@ -230,7 +231,9 @@ struct PassthroughTests {
     let outcome = try await program
     #expect(outcome.status == 0, "\(outcome.output)")
     let number = try #require(seen).number
-    try await waitUntil { !mounted.coordinator.isOpenForWriting(number) }
+    try await eventually("the file is not open for writing") {
+      !mounted.coordinator.isOpenForWriting(number)
+    }
     let end = try inode("f", of: mounted)
     let stored = try #require(seen)
     #expect(end.changed > stored.changed)
@@ -251,7 +254,9 @@ struct PassthroughTests {
       """
     try Files.replace(mounted.directory + "/script.py", with: Array(script.utf8))
     async let program = mounted.run("python3 ../script.py")
-    try await waitUntil { Files.exists(mounted.directory + "/held") }
+    try await eventually("the program has the file open") {
+      Files.exists(mounted.directory + "/held")
+    }
     mounted.mount.detach()
     // Nobody hears of what is written from here on. The file counts as changed, and nothing is
     // taken from it while it has a writer.
@@ -263,7 +268,9 @@ struct PassthroughTests {
     try Files.replace(mounted.directory + "/go", with: [])
     let outcome = try await program
     #expect(outcome.status == 0, "\(outcome.output)")
-    try await waitUntil { try !mounted.coordinator.content.hasWriter(key) }
+    try await eventually("the content has no writer") {
+      try !mounted.coordinator.content.hasWriter(key)
+    }
     let content = try mounted.coordinator.content.open(key, writable: false)
     #expect(try content.read(count: 100, at: 0) == Array("before and after".utf8))
   }

@@ -5,6 +5,7 @@ import Model
 import MountDriver
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Programs rename and remove what another device has changed, before the kernel has heard of it.
@@ -69,7 +70,7 @@ struct StaleNameTests {
     let shown = try await mounted.run("echo more > 'f 2/other'; cat 'f 2/in' 'f 2/other'; ls -d f*")
     #expect(shown.output == "ours\nmore\n" + test.names)
     kill(holder, SIGKILL)
-    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the mount is not busy") { try mounted.unmountedUnlessBusy() }
   }
 
   @Test("a file that takes a name in other letters is found until another device renames it")
@@ -128,21 +129,13 @@ extension Mounted {
       }
       heard.open()
     }
-    try await opened(changed)
+    // `wait` for longer would block the thread, which the child processes of the test need too.
+    try await eventually("the catalog has the new names") { changed.wait(milliseconds: 0) }
     let outcome = try await program()
     ended.open()
-    try await opened(heard)
+    try await eventually("the names are changed") { heard.wait(milliseconds: 0) }
     #expect(failure.withLock { $0 } == nil)
     #expect(mount.waitForInvalidations())
     return outcome
-  }
-
-  /// Does not block the thread, which the child processes of the test need too.
-  private func opened(_ gate: Gate) async throws {
-    let end = ContinuousClock.now + .seconds(120)
-    while !gate.wait(milliseconds: 0) {
-      try #require(ContinuousClock.now < end)
-      try await Task.sleep(for: .milliseconds(5))
-    }
   }
 }

@@ -6,6 +6,7 @@ import Model
 import MountDriver
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// A network that answers when told to, and then with as much of the content as was asked for.
@@ -56,7 +57,7 @@ final class SlowFetcher: ContentFetching {
 
   /// Does not block the thread, which the child processes of the test need too.
   func waitUntilAsked() async throws {
-    while !asked.wait(milliseconds: 0) { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the fetcher is asked") { asked.wait(milliseconds: 0) }
   }
 
   func answer() {
@@ -131,7 +132,7 @@ struct WaitingTests {
     #expect(result.output.hasSuffix("killed\n"))
     fetcher.answer()
     // The kernel lets go of a killed program's files in its own time.
-    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
+    try await eventually("the mount is not busy") { try mounted.unmountedUnlessBusy() }
   }
 
   @Test

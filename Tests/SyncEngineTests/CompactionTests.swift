@@ -5,6 +5,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 extension CompactionPolicy {

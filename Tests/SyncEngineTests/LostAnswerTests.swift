@@ -4,6 +4,7 @@ import Model
 import Platform
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// The log took what this device sent, and the device never heard of it.

@@ -5,6 +5,7 @@ import Glibc
 import Model
 import Platform
 import RemoteStore
+import TestWaiting
 import Testing
 
 @testable import SyncEngine

@@ -465,7 +465,7 @@ import Testing
       try make(first, "one")
       try await settle(first, second)
       let root = try #require(try second.find(Self.root)).number
-      func status() throws -> SyncStatus { try second.coordinator.status(of: root) }
+      func status() throws -> ItemSyncStatus { try second.coordinator.status(of: root) }
       #expect(try status().downloadingStatus == .notDownloaded)
       #expect(try status().isPackage)
       _ = try await second.read(Self.root + "/a")

@@ -2,6 +2,7 @@ import Backend
 import Model
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 @Suite struct TurnTakingTests {
@@ -93,10 +94,11 @@ import Testing
         }
       }
     }
+    defer { for program in programs { program.cancel() } }
     var said: [String] = []
-    for _ in 0..<600 where said.isEmpty {
-      try await Task.sleep(for: .milliseconds(50))
+    try await eventually("the status of a device has an error") {
       for device in devices { said += await device.sync.status().errors }
+      return !said.isEmpty
     }
     for program in programs { program.cancel() }
     for program in programs { await program.value }

@@ -3,6 +3,7 @@ import BackendS3
 import HTTPTransport
 import Platform
 import Subprocess
+import TestWaiting
 import Testing
 
 @Suite struct HTTPClientTests {
@@ -63,7 +64,7 @@ import Testing
         return nil
       }
     }
-    while server.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the server has a request") { !server.requests.isEmpty }
     for task in tasks { task.cancel() }
     for task in tasks { #expect(await task.value == .cancelled) }
   }
@@ -169,21 +170,14 @@ import Testing
         .path("/bin/sh"), arguments: ["-c", script], output: .discarded, error: .discarded)
     }
     defer { server.cancel() }
-    let deadline = ContinuousClock.now + .seconds(30)
-    while true {
+    var port: Int?
+    try await eventually("openssl s_server says its port") {
       let text = (try? Files.read(log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
       // `ACCEPT [::]:37209`
-      if let line = text.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix("ACCEPT") }
-      ),
-        let port = line.split(separator: ":").last.flatMap({ Int($0) })
-      {
-        return try await body(port)
-      }
-      guard ContinuousClock.now < deadline else {
-        Issue.record("openssl s_server did not start: \(text)")
-        return
-      }
-      try await Task.sleep(for: .milliseconds(20))
+      let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("ACCEPT") }
+      port = line?.split(separator: ":").last.flatMap { Int($0) }
+      return port != nil
     }
+    try await body(try #require(port))
   }
 }

@@ -26,7 +26,8 @@ enum Presenter {
     item = {'mountpoint': mountpoint, 'path': ('Documents/' + path).rstrip('/'), 'shown': path}
     presenter = call('presenters.add', item=item)['result']['presenter']
     print('presenting', presenter, flush=True)
-    while mode == 'deaf' and not os.path.exists(root + '/listen'): time.sleep(0.02)
+    while mode == 'deaf' and os.path.exists(root) and not os.path.exists(root + '/listen'):
+        time.sleep(0.02)
     while True:
         message = waiting.pop(0) if waiting else json.loads(lines.readline())
         if 'method' not in message: continue
@@ -40,7 +41,8 @@ enum Presenter {
             if 'version' in params: text += ' ' + params['version']
         print(text, flush=True)
         if message['method'] != 'presenter.request' or mode == 'silent': continue
-        while mode == 'slow' and not os.path.exists(root + '/answer'): time.sleep(0.02)
+        while mode == 'slow' and os.path.exists(root) and not os.path.exists(root + '/answer'):
+            time.sleep(0.02)
         call('presenters.answer', question=params['question'])
     END
     declare -A presenting
