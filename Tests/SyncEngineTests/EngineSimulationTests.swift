@@ -64,7 +64,7 @@ import Testing
   /// The order of everything is the seed's: each run goes twice, and its pieces and the backend's
   /// calls are the same ones in the same order.
   @Test func aSeedGoesTheSameWayTwice() async throws {
-    let count = Self.isOptimised ? 48 : 6
+    let count = Self.isOptimised ? 24 : 6
     let (isGood, output) = try await simulate(1, count, ["SIMULATION_TWICE": "1"])
     #expect(isGood, "\(output)")
   }
