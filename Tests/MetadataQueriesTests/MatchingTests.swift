@@ -93,6 +93,7 @@ import Testing
       }
     }
     #expect(names["kMDItemFSName"] == .name)
-    #expect(names["NSMetadataUbiquitousItemIsUploadedKey"] == MetadataAttribute(named: "isUploaded"))
+    let isUploaded = MetadataAttribute(named: "isUploaded")
+    #expect(names["NSMetadataUbiquitousItemIsUploadedKey"] == isUploaded)
   }
 }
