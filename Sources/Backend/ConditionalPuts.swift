@@ -34,17 +34,17 @@ extension ObjectStore {
     if let failure { throw failure }
     let defect: String
     if winners.count != 1 {
-      defect = "of \(racers) racing puts of one object, \(winners.count) succeeded"
+      defect = "\(winners.count) of \(racers) concurrent puts of one object succeeded"
     } else if bytes != winners {
-      defect = "the object is not the one whose put succeeded"
+      defect = "the backend stored another object than the one whose put succeeded"
     } else if isPutAgain {
-      defect = "an existing object was put again"
+      defect = "a conditional put replaced an existing object"
     } else {
       return
     }
     throw .invalid(
       "\(place) does not honour conditional puts: \(defect). Devices would overwrite each other's "
-        + "changes there. \(advice)")
+        + "changes. \(advice)")
   }
 
   /// A store may ask for a retry when two puts meet, which is no answer.

@@ -93,13 +93,13 @@ package enum StoreError: Error, Equatable, Sendable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .notFound(let key): "the backend has no object \(key)"
-    case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
+    case .notFound(let key): "the backend has no object \"\(key)\""
+    case .offline: "offline mode is on; turn it off with `ubiquityfs offline off`"
     case .unavailable(let text), .notPermitted(let text), .noSpace(let text), .invalid(let text),
       .busy(let text, _):
       text
     case .unreachable(let text): "the backend cannot be reached: \(text)"
-    case .cancelled: "it was cancelled"
+    case .cancelled: "the operation was cancelled"
     }
   }
 }
@@ -110,12 +110,16 @@ package enum StoreKey {
 
   /// Refuses everything that could mean something else as a path or a URL.
   package static func check(_ key: String) throws(StoreError) {
-    guard isValid(key, isPrefix: false) else { throw .invalid("“\(key)” is no key") }
+    guard isValid(key, isPrefix: false) else {
+      throw .invalid("\"\(key)\" is not a valid object key")
+    }
   }
 
   /// A prefix is the start of a key; it may end in `/` or in the midst of a component.
   package static func checkPrefix(_ prefix: String) throws(StoreError) {
-    guard isValid(prefix, isPrefix: true) else { throw .invalid("“\(prefix)” is no prefix") }
+    guard isValid(prefix, isPrefix: true) else {
+      throw .invalid("\"\(prefix)\" is not a valid prefix of object keys")
+    }
   }
 
   /// Kept for the stores' own use.

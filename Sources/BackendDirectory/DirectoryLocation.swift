@@ -14,7 +14,8 @@ package struct DirectoryLocation: BackendLocation, Equatable {
   package init(url: String, environment: [String: String]) throws(StoreError) {
     let rest = url.dropFirst(Self.scheme.count + "://".count)
     guard rest.hasPrefix("/"), let path = PercentText.decode(rest) else {
-      throw .invalid("“\(url)” names no absolute directory; give one like file:///srv/ubiquityfs")
+      throw .invalid(
+        "\"\(url)\" does not name an absolute directory; use one like \"file:///srv/ubiquityfs\"")
     }
     self.init(path: path)
   }

@@ -42,7 +42,7 @@ extension S3Store {
     guard
       let upload = XMLElements(answer.body)?.first("InitiateMultipartUploadResult/UploadId"),
       !upload.isEmpty
-    else { throw .unavailable("\(connection.place) began no upload in parts") }
+    else { throw .unavailable("\(connection.place) did not begin a multipart upload") }
     do throws(StoreError) {
       let tags = try await sendParts(key, bytes, upload)
       var end = S3Request(method: .post, key: key, query: [("uploadId", upload)])
@@ -60,7 +60,8 @@ extension S3Store {
       try check(answer, key)
       // It may begin to answer before it knows that it fails.
       guard XMLElements(answer.body)?.root.hasPrefix("CompleteMultipartUploadRes") == true else {
-        throw .unavailable("\(connection.place) did not put the parts of \(key) together")
+        throw .unavailable(
+          "\(connection.place) did not complete the multipart upload of \"\(key)\"")
       }
       return true
     } catch {
@@ -120,7 +121,8 @@ extension S3Store {
         let answer = try await connection.send(request)
         try check(answer, key)
         guard let tag = answer.headers["etag"] else {
-          throw .unavailable("\(connection.place) took a part without saying which")
+          throw .unavailable(
+            "\(connection.place) returned no ETag for a part of a multipart upload")
         }
         return .success(tag)
       } catch {

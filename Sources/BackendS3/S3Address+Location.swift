@@ -40,9 +40,9 @@ extension S3Address: BackendLocation {
   package var warning: String? {
     guard base.isExposed else { return nil }
     return
-      "the connection to \(base.authority) is not encrypted: others on the network can see when "
-      + "and how much you store, and can delete or hold back objects. Your files and their names "
-      + "stay sealed. Use an endpoint with https://"
+      "the connection to \"\(base.authority)\" is not encrypted: others on the network can see "
+      + "when and how much you store, and can delete or withhold objects. Your files and their "
+      + "names stay encrypted. Use an endpoint with https://"
   }
 
   /// A bucket sends no notifications.

@@ -49,12 +49,12 @@ final class S3Connection: Sendable {
     do {
       let text = String(decoding: try Files.read(file), as: UTF8.self)
       guard text.contains("-----BEGIN ") else {
-        throw StoreError.invalid("the file \(file) has no certificate in PEM form")
+        throw StoreError.invalid("\"\(file)\" has no certificate in PEM format")
       }
     } catch let error as StoreError {
       throw error
     } catch {
-      throw .invalid("cannot read the certificates in \(file): \(error)")
+      throw .invalid("cannot read the certificates in \"\(file)\": \(error)")
     }
   }
 
@@ -110,26 +110,26 @@ final class S3Connection: Sendable {
   }
 
   /// The name of the bucket in messages.
-  var place: String { "\(address.bucket) at \(endpoint.authority)" }
+  var place: String { "the bucket \"\(address.bucket)\" at \"\(endpoint.authority)\"" }
 
   private func storeError(_ failure: HTTPFailure) -> StoreError {
     switch failure {
     case .cancelled: .cancelled
     case .timedOut(let text):
-      .unavailable("\(place) does not answer (\(text)); it is retried later")
-    case .tooSlow: .unavailable("\(place) answers too slowly; it is retried later")
-    case .tooLong: .invalid("\(place) answered with more than was asked for; check the endpoint")
+      .unavailable("\(place) does not answer (\(text)); the request is retried later")
+    case .tooSlow: .unavailable("\(place) answers too slowly; the request is retried later")
+    case .tooLong: .invalid("\(place) returned more than requested; check the endpoint")
     case .cutShort:
       .unavailable("\(place) closed the connection before its answer was complete")
     case .unknownAuthority(let text):
       .unavailable(
-        "cannot reach \(place): its TLS certificate is not trusted (\(text)). If the authority is your "
-          + "own, sign in again with ca=FILE in the URL")
-    case .insecure(let text): .unavailable("no secure connection to \(place): \(text)")
+        "cannot reach \(place): its TLS certificate is not trusted (\(text)). If the authority is "
+          + "your own, sign in again with ca=FILE in the URL")
+    case .insecure(let text): .unavailable("cannot connect securely to \(place): \(text)")
     case .unreadableAuthorities(let text):
       .unavailable(
-        "cannot read the trusted certificates (\(text)); install ca-certificates, or sign in again with "
-          + "ca=FILE in the URL")
+        "cannot read the trusted certificates (\(text)); install ca-certificates, or sign in again "
+          + "with ca=FILE in the URL")
     case .unreachable(let text):
       .unavailable("cannot reach \(place): \(text); check the network and the endpoint")
     case .connectionFailed(let text): .unavailable("the connection to \(place) failed: \(text)")

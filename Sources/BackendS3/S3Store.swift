@@ -26,8 +26,8 @@ package final class S3Store: ObjectStore {
   /// Checks the store's answers to `If-None-Match: *`. See `checkConditionalPuts`.
   package func checkConditions() async throws(StoreError) {
     try await checkConditionalPuts(
-      place: connection.place, advice: "Use a store that has them, such as Amazon S3, Ceph or MinIO"
-    )
+      place: connection.place,
+      advice: "Use a store that honours them, such as Amazon S3, Ceph or MinIO")
   }
 
   // MARK: Reading
@@ -68,10 +68,10 @@ package final class S3Store: ObjectStore {
       last >= range.lowerBound, last < range.upperBound,
       UInt64(answer.body.count) == last - range.lowerBound + 1
     else {
-      throw .unavailable("\(connection.place) answered with another part of \(key) than asked for")
+      throw .unavailable("\(connection.place) returned another range of \"\(key)\" than requested")
     }
     if numbers.count > 2, let total = numbers[2], last + 1 < min(range.upperBound, total) {
-      throw .unavailable("\(connection.place) answered with less of \(key) than there is")
+      throw .unavailable("\(connection.place) returned less of \"\(key)\" than requested")
     }
     return answer.body
   }
@@ -119,18 +119,20 @@ package final class S3Store: ObjectStore {
       let xml = try await page(request)
       let keys = xml.all("ListBucketResult/Contents/Key")
       guard keys.count <= Self.longestPage else {
-        throw .invalid("\(connection.place) lists more than was asked for; check the endpoint")
+        throw .invalid("\(connection.place) lists more than requested; check the endpoint")
       }
       let known = result.count
       let sizes = xml.all("ListBucketResult/Contents/Size")
       for (index, key) in keys.enumerated() {
         guard key.hasPrefix(place + prefix) else {
-          throw .invalid("\(connection.place) lists what was not asked for; check the endpoint")
+          throw .invalid(
+            "\(connection.place) lists objects outside of the requested prefix; check the endpoint")
         }
         let name = String(key.dropFirst(place.count))
         guard start.map({ keyPrecedes($0, name) }) ?? true else {
           throw .invalid(
-            "\(connection.place) does not list in order after a key; use another store")
+            "\(connection.place) does not list objects in the order of their keys; use another "
+              + "store")
         }
         if isWanted(name) {
           let size = sizes.count == keys.count ? UInt64(sizes[index]) : nil
@@ -142,14 +144,14 @@ package final class S3Store: ObjectStore {
       foreignPages = result.count > known ? 0 : foreignPages + 1
       guard foreignPages <= Self.mostForeignPages else {
         throw .invalid(
-          "\(connection.place) lists \(foreignPages) pages of objects that are not ubiquityfs's "
-            + "under \(place)\(prefix); give ubiquityfs a prefix of its own")
+          "\(connection.place) lists \(foreignPages) pages of objects of other programs under "
+            + "\"\(place)\(prefix)\"; use a prefix for ubiquityfs alone")
       }
       token = keys.isEmpty ? xml.first("ListBucketResult/NextContinuationToken") : nil
       guard keys.isEmpty else { continue }
       emptyPages += 1
       guard token != nil, emptyPages <= Self.mostEmptyPages else {
-        throw .unavailable("\(connection.place) says that a list goes on, and not where")
+        throw .unavailable("\(connection.place) truncated a list and gave no token to continue it")
       }
     }
     return Array(result.prefix(limit))
@@ -206,8 +208,8 @@ package final class S3Store: ObjectStore {
     try check(answer, nil)
     guard let xml = XMLElements(answer.body), xml.root == "ListBucketResult" else {
       throw .invalid(
-        "\(connection.place) answers as no S3 store does; check the endpoint, and whether a "
-          + "network wants you to sign in to it first")
+        "\(connection.place) did not answer like an S3 store; check the endpoint, and whether the "
+          + "network requires a login first")
     }
     return xml
   }

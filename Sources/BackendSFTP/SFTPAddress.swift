@@ -21,14 +21,14 @@ package struct SFTPAddress: BackendLocation, Equatable {
 
   package init(url: String, environment: [String: String]) throws(StoreError) {
     func wrong(_ reason: String) -> StoreError {
-      .invalid("“\(url)” \(reason); give one like sftp://me@nas.example.org/srv/ubiquityfs")
+      .invalid("\"\(url)\" \(reason); use one like \"sftp://me@nas.example.org/srv/ubiquityfs\"")
     }
     let rest = url.dropFirst(Self.scheme.count + "://".count)
     let authority = rest.prefix { $0 != "/" }
     var server = authority
     if let at = server.lastIndex(of: "@") {
       let user = String(server[..<at])
-      guard Self.isName(user, more: "._-") else { throw wrong("has a user that is no name") }
+      guard Self.isName(user, more: "._-") else { throw wrong("has a user that is not a name") }
       self.user = user
       server = server[server.index(after: at)...]
     } else {
@@ -36,7 +36,7 @@ package struct SFTPAddress: BackendLocation, Equatable {
     }
     if let colon = server.lastIndex(of: ":"), !server.hasSuffix("]") {
       guard let port = Int(server[server.index(after: colon)...]), (1...65_535).contains(port)
-      else { throw wrong("has a port that is no number from 1 to 65535") }
+      else { throw wrong("has a port that is not a number from 1 to 65535") }
       self.port = port == 22 ? nil : port
       server = server[..<colon]
     } else {
@@ -44,15 +44,15 @@ package struct SFTPAddress: BackendLocation, Equatable {
     }
     if server.hasPrefix("["), server.hasSuffix("]") { server = server.dropFirst().dropLast() }
     host = String(server)
-    guard Self.isName(host, more: "._-:%") else { throw wrong("names no host") }
+    guard Self.isName(host, more: "._-:%") else { throw wrong("does not name a host") }
     guard let decoded = PercentText.decode(rest.dropFirst(authority.count)) else {
-      throw wrong("has a directory that is no text")
+      throw wrong("has a directory that is not valid UTF-8 text")
     }
     var names = decoded.split(separator: "/").map(String.init).filter { $0 != "." }
-    guard !names.contains("..") else { throw wrong("has `..` in its directory") }
+    guard !names.contains("..") else { throw wrong("has \"..\" in its directory") }
     let isBelowHome = names.first == "~"
     if isBelowHome { names.removeFirst() }
-    guard !names.isEmpty else { throw wrong("names no directory") }
+    guard !names.isEmpty else { throw wrong("does not name a directory") }
     path = (isBelowHome ? "" : "/") + names.joined(separator: "/")
     guard path.utf8.count <= 1024 else { throw wrong("has a directory of more than 1,024 bytes") }
   }

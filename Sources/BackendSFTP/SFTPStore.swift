@@ -50,7 +50,8 @@ package final class SFTPStore: ObjectStore {
     let missing = try await call { _, files throws(SFTPFailure) in files.missingExtensions }
     guard missing.isEmpty else {
       throw .invalid(
-        "the SFTP server \(address.server) lacks \(missing.joined(separator: ", ")); use OpenSSH's")
+        "the SFTP server \"\(address.server)\" lacks \(missing.joined(separator: ", ")); use "
+          + "OpenSSH's server")
     }
     try await checkConditionalPuts(
       place: description, advice: "Use a file system with hard links on the server", racers: 8)
@@ -128,7 +129,8 @@ package final class SFTPStore: ObjectStore {
     do throws(StoreTree.LinkInStore) {
       found = try StoreTree.keys(entries, in: directory, prefix: prefix, after: after)
     } catch {
-      throw .obstructed("a symbolic link is at \(path(error.key)), and links are not followed")
+      throw .obstructed(
+        "symbolic links are not followed, but one is at \"\(path(error.key))\"")
     }
     for (key, entry) in found {
       guard result.count < limit else { return }
@@ -299,7 +301,7 @@ package final class SFTPStore: ObjectStore {
         // The protocol has no code of its own for a name that is taken.
         guard !replacing, let taken = try? await files.status(path) else { throw error }
         guard Self.kind(taken) == .file else {
-          throw .obstructed("something that is no file is at \(path)")
+          throw .obstructed("\"\(path)\" is not a file")
         }
         return false
       }
@@ -393,32 +395,38 @@ package final class SFTPStore: ObjectStore {
     switch failure {
     case .ended(let text) where text.contains("Permission denied"):
       return .notPermitted(
-        "\(server) refuses the login (\(text)); `ssh \(server)` has to work without a question: set "
-          + "up a key and an agent, and sign in again")
+        "\"\(server)\" refuses the login (\(text)); `ssh \(server)` must work without a prompt: "
+          + "set up a key and an agent, and sign in again")
     case .ended(let text) where text.contains("Host key verification failed"):
       return .notPermitted(
-        "the key of \(server) is not known; run `ssh \(server)` once and compare it")
+        "the host key of \"\(server)\" is not known; run `ssh \(server)` once and compare the key")
     case .ended(let text):
       return .unavailable(
-        "the connection to \(server) ended\(text.isEmpty ? "" : " (\(text))"); check the network "
-          + "and `ssh \(server)`")
-    case .silent: return .unavailable("\(server) does not answer; it is retried later")
-    case .malformed: return .unavailable("\(server) sent something that is no SFTP")
+        "the connection to \"\(server)\" ended\(text.isEmpty ? "" : " (\(text))"); check the "
+          + "network and `ssh \(server)`")
+    case .silent:
+      return .unavailable("\"\(server)\" does not answer; the request is retried later")
+    case .malformed: return .unavailable("\"\(server)\" sent data that is not SFTP")
     case .notStarted(let text): return .invalid("cannot start \(text); install the SSH client")
     case .storeMissing:
       return .unavailable(
-        "no backend directory is at \(address.path) on \(server): mount its disk, or sign in anew")
-    case .obstructed(let text): return .invalid("\(text) on \(server)")
-    case .tooLarge(let path): return .invalid("\(path) on \(server) is larger than any object")
+        "no backend directory is at \"\(address.path)\" on \"\(server)\"; mount its disk, or sign "
+          + "in again")
+    case .obstructed(let text): return .invalid("\(text) on \"\(server)\"")
+    case .tooLarge(let path):
+      return .invalid("\"\(path)\" on \"\(server)\" is larger than any object of ubiquityfs")
     case .status(SFTPCode.failure, Self.fullText):
-      return .noSpace("the disk of \(address.path) on \(server) is full; make room there")
+      return .noSpace(
+        "the disk of \"\(address.path)\" on \"\(server)\" is full; free some space there")
     case .status(SFTPCode.permissionDenied, _):
       return .notPermitted(
-        "\(server) denies access to \(address.path); change its owner or mode there")
+        "\"\(server)\" denies access to \"\(address.path)\"; change its owner or mode there")
     case .status(SFTPCode.unsupported, let text):
-      return .invalid("\(server) lacks what is needed of it (\(text)); use OpenSSH's server")
+      return .invalid(
+        "\"\(server)\" lacks a function that ubiquityfs needs (\(text)); use OpenSSH's server")
     case .status(let code, let text):
-      return .unavailable("\(server) could not do it (\(text.isEmpty ? "error \(code)" : text))")
+      return .unavailable(
+        "\"\(server)\" failed a request (\(text.isEmpty ? "error \(code)" : text))")
     }
   }
 }

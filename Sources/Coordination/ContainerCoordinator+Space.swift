@@ -154,7 +154,7 @@ extension ContainerCoordinator {
     guard let path = (try? claimed(number))?.path else { return nil }
     let access = ClaimAccess(path, .writing(.forEvicting))
     guard !claims.isTaken(access) else { return nil }
-    let claimant = ClaimantID(claims.join(name: "making room"))
+    let claimant = ClaimantID(claims.join(name: "an eviction to free local space"))
     let isAnswered = Gate()
     let isGiven = Lock(false)
     _ = claims.claim([access], by: claimant) { _, result in

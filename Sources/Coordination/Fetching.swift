@@ -47,19 +47,20 @@ package enum FetchFailure: Error, Hashable, Sendable {
 extension FetchFailure: CustomStringConvertible {
   package var description: String {
     switch self {
-    case .offline: "the device is offline; switch it online and try again"
+    case .offline: "offline mode is on; turn it off with `ubiquityfs offline off`"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
-    case .stalled: "the content did not arrive in time"
+    case .stalled: "the download timed out"
     case .unsent:
-      "the device that saved this content has not uploaded it yet; it can be read when that device is online"
+      "the device that saved this content has not uploaded it yet; it becomes readable when that "
+        + "device is online"
     case .damaged(let reason), .missing(let reason):
       "the content in the backend is damaged: \(reason)"
     case .noSpace: "the local disk is full"
-    case .refused(let reason): "the store refuses the access keys of this device: \(reason)"
+    case .refused(let reason): "the backend refuses the access keys of this device: \(reason)"
     case .cancelled: "the download was cancelled"
-    case .notFound: "the backend no longer holds the content"
+    case .notFound: "the backend no longer has the content"
     case .containerDeleted(let text): text
-    case .neverSent: "the file was removed before its device had sent its content"
+    case .neverSent: "the file was removed before its device uploaded the content"
     case .system(let errno): errno.description
     }
   }

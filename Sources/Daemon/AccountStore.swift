@@ -104,7 +104,7 @@ package struct AccountStore: Sendable {
       account.secret = nil
       let secret: AccountSecret
       do throws(RemoteError) { secret = try AccountSecret(text) } catch {
-        throw ControlError(.failed, "\(state.account) has no account's secret: \(error)")
+        throw ControlError(.failed, "\"\(state.account)\" has no valid account secret: \(error)")
       }
       try save(account, secret: secret)
     }
@@ -120,11 +120,11 @@ package struct AccountStore: Sendable {
       throw error
     } catch Errno.noSuchFileOrDirectory {
       throw ControlError(
-        .failed, "\(state.secret) is missing; sign out and in again (no data is lost by that)")
+        .failed, "\"\(state.secret)\" is missing; sign out and sign in again (no data is lost)")
     } catch let error as Errno {
-      throw ControlError(.failed, "\(state.secret) cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read \"\(state.secret)\": \(error)")
     } catch {
-      throw ControlError(.failed, "\(state.secret): \(error)")
+      throw ControlError(.failed, "cannot use \"\(state.secret)\": \(error)")
     }
   }
 
@@ -138,7 +138,7 @@ package struct AccountStore: Sendable {
       try secret.bytes.withLine { line throws(Errno) in try Files.replace(state.secret, with: line)
       }
     } catch {
-      throw ControlError(.failed, "\(state.secret) cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(state.secret)\": \(error)")
     }
     try save(account)
   }
@@ -150,7 +150,7 @@ package struct AccountStore: Sendable {
         try Files.synchronizeDirectory(state.path)
       }
     } catch {
-      throw ControlError(.failed, "\(state.account) cannot be removed: \(error)")
+      throw ControlError(.failed, "cannot remove \"\(state.account)\": \(error)")
     }
   }
 
@@ -174,10 +174,10 @@ package struct AccountStore: Sendable {
     } catch let error as ControlError {
       throw error
     } catch let error as Errno {
-      throw ControlError(.failed, "\(path) cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read \"\(path)\": \(error)")
     } catch {
       throw ControlError(
-        .failed, "\(path) is damaged; move it away and sign in again (no data is lost by that)")
+        .failed, "\"\(path)\" is damaged; move it away and sign in again (no data is lost)")
     }
   }
 
@@ -188,7 +188,7 @@ package struct AccountStore: Sendable {
     guard status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
       throw ControlError(
         .notPermitted,
-        "\(path) can be read or changed by others; make sure of what it says, then chmod 600 it")
+        "other users can read or change \"\(path)\"; check its contents, then set its mode to 600")
     }
     return file
   }
@@ -199,7 +199,7 @@ package struct AccountStore: Sendable {
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
       try Files.replace(path, with: Array(try encoder.encode(value)) + [0x0A])
     } catch {
-      throw ControlError(.failed, "\(path) cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(path)\": \(error)")
     }
   }
 }

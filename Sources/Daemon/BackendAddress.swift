@@ -24,7 +24,7 @@ package struct BackendAddress: Sendable, CustomStringConvertible {
   package init(_ url: String, environment: [String: String] = [:]) throws(ControlError) {
     keyFile = nil
     guard let kind = Self.kind(of: url) else {
-      throw ControlError(.usage, "“\(url)” is no URL of a backend; give \(Self.forms)")
+      throw ControlError(.usage, "\"\(url)\" is not the URL of a backend; use \(Self.forms)")
     }
     do throws(StoreError) {
       location = try kind.init(url: url, environment: environment)

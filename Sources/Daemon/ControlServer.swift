@@ -34,7 +34,7 @@ package final class ControlServer: Sendable {
       listener = try UnixSocket.listen(directory: directory, name: name)
     } catch {
       throw ControlError(
-        .failed, "the control socket \(directory)/\(name) cannot be made: \(error)")
+        .failed, "cannot create the control socket \"\(directory)/\(name)\": \(error)")
     }
     state.withLock { $0.listener = listener }
     _ = startThread { self.acceptLoop(listener) }
@@ -58,7 +58,7 @@ package final class ControlServer: Sendable {
       } catch {
         if state.withLock({ $0.listener == nil }) { return }
         // Out of descriptors or memory; wait for some to come back.
-        logger.warning("a connection cannot be accepted: \(error)")
+        logger.warning("cannot accept a connection: \(error)")
         usleep(100_000)
         continue
       }
@@ -69,11 +69,11 @@ package final class ControlServer: Sendable {
   private func serve(_ socket: OpenFile) {
     guard let peer = try? UnixSocket.peer(of: socket), peer.user == geteuid() || peer.user == 0
     else {
-      logger.warning("a connection of another user was refused")
+      logger.warning("refused a connection of another user")
       return
     }
     guard let connection = try? ClientConnection(socket) else {
-      logger.warning("there are no descriptors left for a connection")
+      logger.warning("refused a connection: no file descriptor is free")
       return
     }
     switch take(connection, socket.descriptor) {
@@ -142,7 +142,8 @@ package final class ControlServer: Sendable {
           .null,
           ErrorObject(
             code: ErrorCode.invalidRequest,
-            message: "a message has at most \(LineBuffer.maximumLength) bytes", status: .failed))
+            message: "the message is longer than \(LineBuffer.maximumLength) bytes",
+            status: .failed))
         return
       } catch {
         return
@@ -167,7 +168,7 @@ package final class ControlServer: Sendable {
       connection.fail(
         id,
         ErrorObject(
-          code: ErrorCode.methodNotFound, message: "unknown method \(head.method.prefix(100))",
+          code: ErrorCode.methodNotFound, message: "unknown method \"\(head.method.prefix(100))\"",
           status: .failed))
       return
     }
@@ -180,7 +181,8 @@ package final class ControlServer: Sendable {
       connection.fail(
         id,
         ErrorObject(
-          code: ErrorCode.invalidParameters, message: "wrong parameters for \(head.method)",
+          code: ErrorCode.invalidParameters,
+          message: "the parameters of \"\(head.method)\" are not valid",
           status: .failed))
     }
   }

@@ -48,7 +48,7 @@ package enum DaemonProcess {
       closeInherited(except: succession?.descriptors ?? [lock.descriptor])
     }
     // The directory that a command was called in must not be kept busy.
-    if chdir("/") != 0 { throw ControlError(.failed, "/ cannot be entered") }
+    if chdir("/") != 0 { throw ControlError(.failed, "cannot change to the directory \"/\"") }
     raiseDescriptorLimit()
 
     let sink = LogSink(path: state.log, isDetached: isDetached)
@@ -57,7 +57,7 @@ package enum DaemonProcess {
       configuration.logLevel.flatMap { Logger.Level(rawValue: $0) }
       ?? (isQuiet ? .warning : .info)
     let logger = sink.logger("daemon", level: level)
-    logger.info("version \(Product.version), process \(getpid()), serves \(state.path)")
+    logger.info("version \(Product.version), process \(getpid()), serves \"\(state.path)\"")
 
     let successor = Keeper.successor(
       state, logLevel: configuration.logLevel, earlyDeaths: succession?.earlyDeaths ?? 0)

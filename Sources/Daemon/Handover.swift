@@ -39,13 +39,13 @@ package final class Handover: Sendable {
   ) throws(ControlError) -> HandOverAnswer {
     guard request.isForced || mayGiveWay else {
       throw ControlError(
-        .busy, "a second daemon: one serves this state directory already (process \(getpid()))")
+        .busy, "another daemon already serves this state directory (process \(getpid()))")
     }
     guard request.record == MountRecord.version else {
       throw ControlError(
         .failed,
-        "version \(request.version) cannot take over from the daemon, which is version "
-          + "\(Product.version): stop the daemon (process \(getpid())) with SIGTERM and mount again"
+        "version \(request.version) cannot take over from the daemon, which has version "
+          + "\(Product.version); stop the daemon (process \(getpid())) with SIGTERM and mount again"
       )
     }
     return try service.turn.withLock { _ throws(ControlError) in
@@ -53,7 +53,7 @@ package final class Handover: Sendable {
       do throws(Errno) {
         try give(mounts, connection.socket)
       } catch {
-        throw ControlError(.failed, "the mounts could not be handed over: \(error)")
+        throw ControlError(.failed, "cannot hand over the mounts: \(error)")
       }
       end(connection.socket)
     }
@@ -64,8 +64,8 @@ package final class Handover: Sendable {
     guard let first = others.first else { return mounts }
     throw ControlError(
       .busy,
-      "the mount at \(first) cannot continue with another daemon: the kernel is older than Linux "
-        + "6.16, or \(Keeper.variable) is off. Unmount it first")
+      "the mount at \"\(first)\" cannot continue with another daemon: the kernel is older than "
+        + "Linux 6.16, or \(Keeper.variable) is off; unmount it first")
   }
 
   /// Ends the process as if it had been killed, but with everything durable and nothing under way,
@@ -75,12 +75,12 @@ package final class Handover: Sendable {
     service.turn.withLock { _ in
       do throws(ControlError) {
         guard try !keptMounts().isEmpty, watchdog.keeper != nil else {
-          return logger.notice("nothing is mounted that another daemon could go on with")
+          return logger.notice("no mount can continue with another daemon")
         }
       } catch {
         return logger.error("\(error.message)")
       }
-      logger.notice("another daemon goes on")
+      logger.notice("handing over to another daemon")
       service.quiesce()
       _exit(0)
     }
@@ -96,7 +96,7 @@ package final class Handover: Sendable {
   }
 
   private func end(_ socket: OpenFile) -> Never {
-    logger.notice("another daemon goes on")
+    logger.notice("handing over to another daemon")
     service.quiesce()
     do throws(Errno) {
       // If the other program is gone by now, the watchdog starts one when this process ends.
@@ -104,7 +104,7 @@ package final class Handover: Sendable {
       watchdog.end()
       try DescriptorChannel.sendEnd(to: socket)
     } catch {
-      logger.error("the other daemon is gone: \(error)")
+      logger.error("the other daemon ended during the handover: \(error)")
     }
     _exit(0)
   }

@@ -52,7 +52,7 @@ extension DaemonService {
         container: session.id,
         path: try item.path.bytes.split(separator: 0x2F).map { try ItemName(Array($0)) })
     } catch {
-      throw ControlError(.notFound, "\(item.shown): no item has such a name")
+      throw ControlError(.notFound, "cannot access \"\(item.shown)\": no such file or directory")
     }
   }
 

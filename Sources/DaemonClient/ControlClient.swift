@@ -73,9 +73,9 @@ package final class ControlClient {
     if error == .permissionDenied || error == .notPermitted {
       return ControlError(
         .notPermitted,
-        "the state directory \(state) is not yours to use; choose another with --state")
+        "this user may not use the state directory \"\(state)\"; choose another with --state")
     }
-    return ControlError(.failed, "the daemon of \(state) cannot be reached: \(error)")
+    return ControlError(.failed, "cannot reach the daemon of \"\(state)\": \(error)")
   }
 
   package func call<Method: ControlMethod>(
@@ -124,7 +124,8 @@ package final class ControlClient {
         }
       }
     } catch {
-      throw Self.failure(error, "the daemon ended, and nothing more is told; see `ubiquityfs log`")
+      throw Self.failure(
+        error, "the daemon ended and sends no more notifications; see `ubiquityfs log`")
     }
   }
 
@@ -139,7 +140,7 @@ package final class ControlClient {
   }
 
   private static func notUnderstood(_ error: any Error) -> ControlError {
-    ControlError(.failed, "the daemon's reply is not understood: \(error)")
+    ControlError(.failed, "the daemon's reply is not valid: \(error)")
   }
 
   /// The other end went away before it answered.
@@ -157,7 +158,7 @@ package final class ControlClient {
     let line = try Message.request(id: .number(id), method: Method.name, parameters)
     guard line.count <= LineBuffer.maximumLength else {
       throw ControlError(
-        .usage, "this is too much for one command; name fewer paths, or a directory above them")
+        .usage, "the request is too long; name fewer paths, or a directory above them")
     }
     do throws(Errno) { try UnixSocket.send(line, to: socket) } catch { throw Broken.failed(error) }
     while true {

@@ -70,7 +70,9 @@ package final class DaemonConnection: Sendable {
       gate.open()
     }
     gate.wait()
-    guard let answer = result.withLock({ $0 }) else { throw ControlError(.failed, "no answer") }
+    guard let answer = result.withLock({ $0 }) else {
+      throw ControlError(.failed, "the daemon gave no answer")
+    }
     return try answer.get()
   }
 
@@ -101,7 +103,7 @@ package final class DaemonConnection: Sendable {
     do {
       let line = try Message.request(id: .number(id), method: Method.name, parameters)
       guard line.count <= LineBuffer.maximumLength else {
-        throw ControlError(.usage, "this is too much for one request; name fewer items")
+        throw ControlError(.usage, "the request is too long; name fewer items")
       }
       try sending.withLock { _ in try UnixSocket.send(line, to: socket) }
     } catch {
@@ -118,10 +120,10 @@ package final class DaemonConnection: Sendable {
       case .result(let answer): return .success(answer)
       case .failure(let error): return .failure(error.controlError)
       case .notification:
-        return .failure(ControlError(.failed, "the daemon's reply is not understood"))
+        return .failure(ControlError(.failed, "the daemon's reply is not valid"))
       }
     } catch {
-      return .failure(ControlError(.failed, "the daemon's reply is not understood: \(error)"))
+      return .failure(ControlError(.failed, "the daemon's reply is not valid: \(error)"))
     }
   }
 

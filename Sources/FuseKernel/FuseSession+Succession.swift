@@ -71,7 +71,7 @@ extension FuseSession {
   /// `notSupported` where this program would have begun the connection in another way.
   package func resume(_ handshake: FuseHandshake) throws(FuseStartFailure) {
     guard replay(handshake) else {
-      throw failed(.notSupported, "another version agreed otherwise with the kernel")
+      throw failed(.notSupported, "the earlier daemon negotiated other options with the kernel")
     }
     let device = descriptor.withLock { $0 }
     let code = device.map { ubiquity_fuse_begin_epoch($0) } ?? -ENODEV
@@ -108,7 +108,7 @@ extension FuseSession {
     let device = descriptor.withLock { $0 }
     let code = device.map { ubiquity_fuse_resend($0) } ?? -ENODEV
     guard code == 0 else {
-      throw failed(Errno(rawValue: -code), "no requests can be sent again")
+      throw failed(Errno(rawValue: -code), "the kernel cannot send unanswered requests again")
     }
     run()
   }

@@ -106,7 +106,7 @@ final class HTTPTransfer: @unchecked Sendable {
 
   private func add(_ field: HTTPHeaders.Field) throws(HTTPFailure) {
     guard !(field.name + field.value).utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      throw .impossible("the header \(field.name) has a control character")
+      throw .impossible("the header \"\(field.name)\" has a control character")
     }
     // libcurl takes a name and a colon alone for the wish to leave the field out.
     try append(field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)")
@@ -114,7 +114,7 @@ final class HTTPTransfer: @unchecked Sendable {
 
   private func append(_ line: String) throws(HTTPFailure) {
     guard let list = ccurl_append(fields, line) else {
-      throw .impossible("libcurl has no memory left")
+      throw .impossible("libcurl is out of memory")
     }
     fields = list
   }

@@ -40,7 +40,7 @@ final class TransferLoop: Sendable {
       ccurl_wake(state.multi)
       return true
     }
-    if !isStarted { end(.failure(.impossible("libcurl has no memory left"))) }
+    if !isStarted { end(.failure(.impossible("libcurl is out of memory"))) }
   }
 
   /// The thread looks at all transfers' marks whenever it wakes.

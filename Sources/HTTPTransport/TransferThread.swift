@@ -67,7 +67,7 @@ final class TransferThread: @unchecked Sendable {
         continue
       }
       guard let easy = idle.popLast() ?? ccurl_easy_new() else {
-        entry.end(.failure(.impossible("libcurl has no memory left")))
+        entry.end(.failure(.impossible("libcurl is out of memory")))
         continue
       }
       do throws(HTTPFailure) {

@@ -13,7 +13,7 @@ package struct PredicateError: Error, Hashable, Sendable {
     let after = Self.shown(text[(place ?? scalars.endIndex)...])
     // Of a long one the part around the place.
     let start = before.suffix(60)
-    return "the predicate cannot be understood at character \(before.count + 1): \(reason)\n  "
+    return "the predicate is not valid at character \(before.count + 1): \(reason)\n  "
       + start + after.prefix(16 + 60 - start.count) + "\n  "
       + String(repeating: " ", count: start.count) + "^"
   }

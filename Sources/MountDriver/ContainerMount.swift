@@ -134,7 +134,8 @@ package final class ContainerMount: Sendable {
       }
     }
     if !session.waitUntilEnded(milliseconds: patience), !session.hasLostConnection {
-      logger("\(path) was copied into another mount namespace; its connection is ended there too")
+      logger(
+        "\"\(path)\" was copied into another mount namespace; its connection is ended there too")
       session.abort(isUnmounted: true)
     }
     session.waitUntilEnded()
@@ -165,10 +166,10 @@ package final class ContainerMount: Sendable {
     do throws(Errno) {
       try Unmounting.synchronizeFileSystem(of: path)
     } catch {
-      logger("\(path): what the kernel held back could not be written: \(error)")
+      logger("\"\(path)\": cannot write the data that the kernel cached: \(error)")
     }
     if !session.waitUntilWritesEnd(quiet: 100, limit: 5000) {
-      logger("\(path): files were still written to when the mount was taken away")
+      logger("\"\(path)\": programs still wrote to files when the mount ended")
     }
     session.abort()
     session.waitUntilEnded()
@@ -192,7 +193,7 @@ package final class ContainerMount: Sendable {
     if session.waitUntilEnded(milliseconds: patience) { return true }
     guard !fileSystem.hasOpenFiles else { return false }
     if !session.hasLostConnection {
-      logger("\(path) was unmounted, and something else kept it; its connection is ended")
+      logger("\"\(path)\" was unmounted, but a copy of it remained; its connection is ended")
       session.abort(isUnmounted: true)
     }
     session.waitUntilEnded()

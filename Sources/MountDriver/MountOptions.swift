@@ -52,7 +52,7 @@ package struct MountOptions: Hashable, Sendable {
     if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" { return }
     if name == "policy" {
       guard let value, let policy = Policy(rawValue: value) else {
-        throw Invalid(description: "policy must be ondemand or greedy, not '\(value ?? "")'")
+        throw Invalid(description: "policy must be ondemand or greedy, not \"\(value ?? "")\"")
       }
       self.policy = policy
       return
@@ -61,14 +61,14 @@ package struct MountOptions: Hashable, Sendable {
     if name == "io_uring" { return }
     if name == "busy_poll" {
       guard let value, ["auto", "off"].contains(value) else {
-        throw Invalid(description: "busy_poll must be auto or off, not '\(value ?? "")'")
+        throw Invalid(description: "busy_poll must be auto or off, not \"\(value ?? "")\"")
       }
       isEager = value == "auto"
       return
     }
     if name == "passthrough" {
       guard let value, let passthrough = Passthrough(rawValue: value) else {
-        throw Invalid(description: "passthrough must be auto or off, not '\(value ?? "")'")
+        throw Invalid(description: "passthrough must be auto or off, not \"\(value ?? "")\"")
       }
       self.passthrough = passthrough
       return
@@ -76,13 +76,13 @@ package struct MountOptions: Hashable, Sendable {
     if name == "coordination" {
       guard let value, ["advisory", "mandatory"].contains(value) else {
         throw Invalid(
-          description: "coordination must be advisory or mandatory, not '\(value ?? "")'")
+          description: "coordination must be advisory or mandatory, not \"\(value ?? "")\"")
       }
       waitsForClaims = value == "mandatory"
       return
     }
     guard value == nil else {
-      throw Invalid(description: "unknown mount option '\(name)=\(value ?? "")'")
+      throw Invalid(description: "unknown mount option \"\(name)=\(value ?? "")\"")
     }
     switch name {
     case "ro": isReadOnly = true
@@ -105,7 +105,7 @@ package struct MountOptions: Hashable, Sendable {
       "nodiratime":
       break
     default:
-      throw Invalid(description: "unknown mount option '\(name)'")
+      throw Invalid(description: "unknown mount option \"\(name)\"")
     }
   }
 

@@ -46,7 +46,8 @@ final class Passthrough: ContentPassthrough {
       isOff
       ? "it is switched off by \(Self.variable)=off"
       : isWanted
-        ? "the kernel has not asked yet" : "it is switched off by the option passthrough=off"
+        ? "the connection to the kernel has not started yet"
+        : "it is switched off by the option passthrough=off"
     state = Lock(State(mode: .daemon(reason: reason)))
   }
 
@@ -66,7 +67,7 @@ final class Passthrough: ContentPassthrough {
     defer { isKnown.open() }
     guard isWished else { return }
     guard isGranted else {
-      return refuse("the kernel has no FUSE passthrough, which came with Linux 6.9")
+      return refuse("the kernel has no FUSE passthrough, which needs Linux 6.9 or newer")
     }
     state.withLock { $0.mode = .passthrough }
     do throws(Errno) {
@@ -77,7 +78,7 @@ final class Passthrough: ContentPassthrough {
       do {
         guard try !file.hasWriter() else { throw Errno.resourceBusy }
       } catch {
-        refuse("the file system of the state directory cannot tell who writes to a file: \(error)")
+        refuse("the file system of the state directory cannot report writers of files: \(error)")
       }
     } catch {
       refuse(Self.reason(error))
@@ -93,9 +94,9 @@ final class Passthrough: ContentPassthrough {
 
   private static func reason(_ error: Errno) -> String {
     switch error {
-    case .notPermitted: "the kernel lets only a daemon with CAP_SYS_ADMIN do that"
+    case .notPermitted: "the daemon lacks CAP_SYS_ADMIN, which the kernel requires"
     case .tooManySymbolicLinkLevels: "the state directory is on too many stacked file systems"
-    default: "the kernel does not take files of the state directory: \(error)"
+    default: "the kernel does not accept files of the state directory: \(error)"
     }
   }
 

@@ -144,11 +144,12 @@ extension ServedMounts.Release {
       "the daemon (process \(daemon.number)) was killed, and the kernel cannot end it yet"
     guard !left.isEmpty else {
       return process
-        + ": a thread of it waits for something, such as a network file system. Try again when that answers."
+        + ": one of its threads waits in the kernel, for example for a network file system; try "
+        + "again when that answers"
     }
     let commands = left.compactMap(\.minor)
       .map { "echo 1 > /sys/fs/fuse/connections/\($0)/abort" }
-    return process + ". As root, run: "
+    return process + "; as root, run: "
       + (["mount -t fusectl none /sys/fs/fuse/connections"] + commands).joined(separator: "; ")
   }
 }

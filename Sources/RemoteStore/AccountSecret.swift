@@ -77,12 +77,12 @@ package struct AccountSecret: Equatable, Sendable {
     var digits = text.filter { $0 != 0x2D }.map(lower)
     defer { SecretBytes.wipe(&digits) }
     guard var decoded = Base32.decode(digits), decoded.count == entropy + check else {
-      throw .badSecret("it starts with ubq1- but has not the form of a generated secret")
+      throw .badSecret("it starts with \"ubq1-\" but does not have the form of a generated secret")
     }
     defer { SecretBytes.wipe(&decoded) }
     let random = Array(decoded.prefix(entropy))
     guard Array(decoded.suffix(check)) == checkBytes(random) else {
-      throw .badSecret("it has a typing error")
+      throw .badSecret("its checksum is wrong, so it has a typing error")
     }
     return random
   }

@@ -119,7 +119,7 @@ extension AccountState {
       try keys.chunk.opened(sealed, Self.associated(reference), limit: Int(reference.length))
     }
     guard plain.count == Int(reference.length) else {
-      throw SealError(reason: "it has another length than it should")
+      throw SealError(reason: "its length is wrong")
     }
     guard plain.withUnsafeBytes({ chunkID($0) }) == reference.id else {
       throw SealError(reason: "it is another chunk")
@@ -133,7 +133,7 @@ extension AccountState {
     for keys in allKeys {
       do throws(SealError) { return try open(keys) } catch { failure = failure ?? error }
     }
-    throw failure ?? SealError(reason: "there is no key")
+    throw failure ?? SealError(reason: "this device has no key for it")
   }
 
   private static func associated(_ reference: ChunkReference) -> AssociatedData {

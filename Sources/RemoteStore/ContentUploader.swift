@@ -246,7 +246,7 @@ package actor ContentUploader {
       let result = await turn.run { () async -> Result<Void, RemoteError> in
         do throws(RemoteError) {
           guard try await container.putOnce(name, full.bytes, readBack: full.bytes.count) else {
-            throw .damaged(object: name, reason: "another object has its name")
+            throw .damaged(object: name, reason: "another object is stored under its name")
           }
           return .success(())
         } catch {

@@ -86,7 +86,7 @@ enum MasterKey {
           parallelism: Int(format.parallelism), maxMemory: 1 << 31)
       }
     } catch {
-      throw .damaged(object: ObjectName.format, reason: "its key derivation cannot be done")
+      throw .damaged(object: ObjectName.format, reason: "its key derivation failed")
     }
   }
 

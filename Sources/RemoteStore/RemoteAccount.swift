@@ -121,7 +121,7 @@ package final class RemoteAccount: Sendable {
       throw .damaged(object: object, reason: error.description)
     }
     guard UInt32(bigEndianBytes: stored[4..<8]) == description.version else {
-      throw .damaged(object: object, reason: "it says two versions of itself")
+      throw .damaged(object: object, reason: "it states two format versions")
     }
     return description
   }
@@ -198,7 +198,7 @@ package final class RemoteAccount: Sendable {
     let new = ContainerInfo(id: id, created: time, creator: device, incarnation: .random())
     try await records.put(new.checked(), place)
     guard let info = try await records.containerInfo(place) else {
-      throw .damaged(object: place.object, reason: "it was there and is gone")
+      throw .damaged(object: place.object, reason: "the backend lost it after it was stored")
     }
     let container = self.container(id, incarnation: info.incarnation)
     guard try await !container.hasBegun() else { return container }

@@ -104,7 +104,7 @@ extension RemoteContainer {
       stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)
     } catch .notFound {
       // Cursors are replaced and never removed: this one may be the one that is behind.
-      throw .store(.unavailable("the store lists \(name) and does not give it"))
+      throw .store(.unavailable("the backend lists \"\(name)\" but does not return it"))
     } catch {
       throw RemoteError(error)
     }
@@ -121,7 +121,7 @@ extension RemoteContainer {
     }
     var isOwn = cursor.device == device
     if case .genuine(let signer, _) = opened.signature { isOwn = isOwn && signer == device }
-    guard isOwn else { throw .damaged(object: name, reason: "it is another device's") }
+    guard isOwn else { throw .damaged(object: name, reason: "it belongs to another device") }
     return cursor
   }
 

@@ -13,7 +13,7 @@ extension RemoteContainer {
     let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
     guard !overflow, name == ObjectName.segment(incarnation, sequence) else {
       throw .damaged(
-        object: name, reason: "segment \(sequence) of the log should come here; it is missing")
+        object: name, reason: "segment \(sequence) of the log, which comes before it, is missing")
     }
     if let deletion = try await endOfLog(stored, name: name, after: position) {
       throw .deleted(deletion)
@@ -34,7 +34,7 @@ extension RemoteContainer {
     var members = position.members
     if case .genuine(let signer, let entry) = opened.signature {
       guard body.origin.device == signer else {
-        throw .damaged(object: name, reason: "another device signed it than wrote it")
+        throw .damaged(object: name, reason: "its signer is not the device that wrote it")
       }
       members = entry
     }
@@ -68,7 +68,7 @@ extension RemoteContainer {
   ) async throws(RemoteError) -> (bytes: [UInt8], members: UInt64) {
     if !isNotice { try await memberLog.join() }
     guard keys.identity.map({ $0.device == origin.device }) ?? true else {
-      throw .malformed("device \(origin.device) is not the one that signs")
+      throw .malformed("device \(origin.device) is not the signing device")
     }
     let body = SegmentBody(previous: position.hash, origin: origin, changes: changes).encoded()
     guard body.count <= RemoteLimits.segmentBody else {

@@ -100,7 +100,7 @@ package final class RemoteContainer: Sendable {
         case .other: throw .rolledBack(object: head)
         case .failed(let error): throw error
         case .missing:
-          throw .store(.unavailable("the store lists \(head) and does not give it"))
+          throw .store(.unavailable("the backend lists \"\(head)\" but does not return it"))
         case .same, .unknown: break
         }
         // A list may be older than the news; the object itself decides.

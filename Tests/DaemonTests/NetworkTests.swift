@@ -102,8 +102,8 @@ import Testing
   @Test(
     arguments: [
       ("wwan0", "DEVTYPE=wwan\nINTERFACE=wwan0\n", nil, "mobile"),
-      ("bnep0", "DEVTYPE=bluetooth\n", nil, "Bluetooth"), ("usb0", "", "rndis_host", "telephone"),
-      ("eth1", "", "ipheth", "telephone"), ("wwp0", "", "cdc_mbim", "mobile"),
+      ("bnep0", "DEVTYPE=bluetooth\n", nil, "Bluetooth"), ("usb0", "", "rndis_host", "phone"),
+      ("eth1", "", "ipheth", "phone"), ("wwp0", "", "cdc_mbim", "mobile"),
     ] as [(String, String, String?, String)])
   func kindsOfDevicesCostMoney(
     _ device: String, _ uevent: String, _ driver: String?, _ said: String
@@ -149,7 +149,7 @@ import Testing
     let sign = "ANDROID_METERED".utf8.map { String($0, radix: 16) }.joined()
     try Files.replace(
       leases + "/7", with: Array("ADDRESS=1.2.3.4\nVENDOR_SPECIFIC=\(sign)\n".utf8))
-    #expect(MeteredNetwork(root: scratch.path + "/root").reason()?.contains("telephone") == true)
+    #expect(MeteredNetwork(root: scratch.path + "/root").reason()?.contains("phone") == true)
   }
 
   @Test("asking whether the network is metered does not wait for files")

@@ -82,7 +82,7 @@ extension EndToEnd {
           on a account sign-in --backend "$URL"
         AWS_ACCESS_KEY_ID=testkey AWS_SECRET_ACCESS_KEY=x says 6 'secret key or the region' \
           on a account sign-in --backend "$URL"
-        says 1 'no bucket' keys on a account sign-in --backend "s3://no-such-bucket?endpoint=$S3"
+        says 1 'does not exist' keys on a account sign-in --backend "s3://no-such-bucket?endpoint=$S3"
         says 2 'known are' keys on a account sign-in --backend "$URL&nonsense=1"
         says 1 'cannot reach' keys on a account sign-in --backend 's3://ubiquityfs?endpoint=http://127.0.0.1:9'
         # Another account under the prefix.

@@ -38,7 +38,7 @@ extension EndToEnd {
             grep '"openFiles":\\[{' "$ROOT/status" | grep '"path":"Documents/log"' > /dev/null
             grep '"name":"bash"' "$ROOT/status" | grep '"pid":'$$ > /dev/null
             exits 7 on a sync --wait --timeout 1 2> "$ROOT/late"
-            grep 'Documents/log.*open for writing in bash' "$ROOT/late" > /dev/null
+            grep 'Documents/log.*open for writing by bash' "$ROOT/late" > /dev/null
             until_true 30 reads "$B/log" one
             echo two >&7
             until_true 30 reads "$B/log" "$(printf 'one\\ntwo')"

@@ -143,8 +143,8 @@ extension EndToEnd {
             synced a
             set_back
             exits 1 on a sync --wait --timeout 60
-            what="the store of $CONTAINER went back to an earlier state: "
-            remedy="run: ubiquityfs store recover $CONTAINER"
+            what="the backend of \\"$CONTAINER\\" went back to an earlier state: "
+            remedy="run \\`ubiquityfs store recover $CONTAINER\\`"
             # says FILE: a line has both
             says() {
               grep -F -- "$what" "$1" | grep -F -- "$remedy" > /dev/null && return

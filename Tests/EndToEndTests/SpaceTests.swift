@@ -76,7 +76,7 @@ extension EndToEnd {
             on a offline on
             for n in $(seq 8); do head -c 1048576 /dev/urandom > "source$n"; cp "source$n" "$A/file$n"; done
             for n in $(seq 8); do cmp "source$n" "$A/file$n"; done
-            complains() { on a status | grep > /dev/null 'budget of 4194304 bytes is passed.*not uploaded yet'; }
+            complains() { on a status | grep > /dev/null 'budget of 4194304 bytes is exceeded.*not uploaded yet'; }
             until_true 60 complains
             [ "$(space a notUploaded)" -ge 8388608 ]
             [ "$(space a overshoot)" -ge 4194304 ]

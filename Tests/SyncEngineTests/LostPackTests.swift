@@ -98,7 +98,7 @@ import Testing
         try await device.sync.restore([place.item.record.id])
         Issue.record("a lost content was restored")
       } catch {
-        #expect("\(error)".contains("“b”"))
+        #expect("\(error)".contains("\"b\""))
       }
       #expect(try await device.read("\(directory)/a") == Array("a".utf8))
       #expect(try device.find("\(directory)/b") == nil)

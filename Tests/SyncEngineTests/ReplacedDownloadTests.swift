@@ -113,7 +113,7 @@ import Testing
         Issue.record("the store gave bytes")
       } catch let failure as FetchFailure {
         #expect(failure.errno == .permissionDenied)
-        #expect(failure.description.hasPrefix("the store refuses the access keys"))
+        #expect(failure.description.hasPrefix("the backend refuses the access keys"))
       }
       store.refusal.withLock { $0 = nil }
       try await fetched(inode.number, 0..<1000, on: reader).value

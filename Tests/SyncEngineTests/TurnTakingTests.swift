@@ -102,7 +102,7 @@ import Testing
     }
     for program in programs { program.cancel() }
     for program in programs { await program.value }
-    #expect(said.contains { $0.contains("in answer to each other") }, "\(said)")
+    #expect(said.contains { $0.contains("in response to each other") }, "\(said)")
     // Nothing is lost by waiting.
     for device in devices + devices { try await device.sync.sync() }
     #expect(try await devices[0].read("Documents/file") == devices[1].read("Documents/file"))

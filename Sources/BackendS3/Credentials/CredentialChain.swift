@@ -83,8 +83,8 @@ final class CredentialChain: Sendable {
       return found
     }
     throw .notPermitted(
-      "no access keys were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY and sign in again, or "
-        + "put them into ~/.aws/credentials")
+      "found no access keys; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY and sign in again, or "
+        + "put them into \"~/.aws/credentials\"")
   }
 
   private func fromEnvironment() -> FoundKeys? {

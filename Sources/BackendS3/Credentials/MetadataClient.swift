@@ -44,7 +44,7 @@ struct MetadataClient: Sendable {
             .contains(place.host)
       else {
         throw .notPermitted(
-          "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https:// nor of this machine")
+          "AWS_CONTAINER_CREDENTIALS_FULL_URI neither uses https:// nor names this machine")
       }
       url = full
     } else {
@@ -81,7 +81,7 @@ struct MetadataClient: Sendable {
       let names = String(decoding: try await get(roles, headers), as: UTF8.self)
       guard let role = names.split(whereSeparator: \.isNewline).first else { return nil }
       return try Self.parse(
-        try await get(roles + role, headers), source: "the machine's role \(role)")
+        try await get(roles + role, headers), source: "the machine's role \"\(role)\"")
     } catch {
       switch error {
       case .unavailable where gaveKeys: throw error
@@ -101,19 +101,19 @@ struct MetadataClient: Sendable {
     do throws(HTTPFailure) {
       response = try await client.send(request)
     } catch {
-      throw Task.isCancelled ? .cancelled : .unavailable("\(url) gives no keys: \(error)")
+      throw Task.isCancelled ? .cancelled : .unavailable("\"\(url)\" gives no keys: \(error)")
     }
     switch response.status {
     case 200: return response.body
     case 429, 500...:
-      throw .unavailable("\(url) gives no keys now: it answered \(response.status)")
-    default: throw .notPermitted("\(url) gives no keys: it answered \(response.status)")
+      throw .unavailable("\"\(url)\" gives no keys now: it answered \(response.status)")
+    default: throw .notPermitted("\"\(url)\" gives no keys: it answered \(response.status)")
     }
   }
 
   static func parse(_ bytes: [UInt8], source: String) throws(StoreError) -> FoundKeys {
     guard let answer = try? BoundedJSON.decode(Answer.self, from: bytes) else {
-      throw .unavailable("\(source) gave something that is no access keys")
+      throw .unavailable("the answer of \(source) has no access keys")
     }
     return FoundKeys(
       keys: S3Keys(

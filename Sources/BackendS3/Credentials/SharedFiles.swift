@@ -34,7 +34,8 @@ struct SharedFiles {
     }
     if let named, !isThere {
       throw .notPermitted(
-        "AWS_PROFILE is \(named), and neither \(files[0].0) nor \(files[1].0) has it")
+        "AWS_PROFILE is \"\(named)\", but neither \"\(files[0].0)\" nor \"\(files[1].0)\" has this "
+          + "profile")
     }
     return nil
   }

@@ -214,7 +214,7 @@ extension Engine {
       guard current != .root, let above = try parent(of: current) else { return false }
       current = above
       steps += 1
-      guard steps < 1_000_000 else { throw CatalogDamage("a directory is below itself") }
+      guard steps < 1_000_000 else { throw CatalogDamage("directories form a cycle") }
     }
     return true
   }

@@ -243,7 +243,7 @@ struct RedoReader {
 
   private mutating func take(_ count: Int) throws -> ArraySlice<UInt8> {
     guard count >= 0, bytes.endIndex - position >= count else {
-      throw CatalogDamage("a record of the redo journal is cut off")
+      throw CatalogDamage("a record of the redo journal is cut short")
     }
     defer { position += count }
     return bytes[position..<position + count]

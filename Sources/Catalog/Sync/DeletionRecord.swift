@@ -39,7 +39,7 @@ extension DeletionRecord {
   /// Seven numbers of 8 bytes, the highest first; 0 for a time that is not there.
   init(decoding bytes: [UInt8]) throws(CatalogDamage) {
     guard bytes.count == Self.fields * 8 else {
-      throw CatalogDamage("what is known of deletions has \(bytes.count) bytes")
+      throw CatalogDamage("the record of mass deletions has \(bytes.count) bytes")
     }
     let numbers = (0..<Self.fields).map { field in
       bytes[field * 8..<field * 8 + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }

@@ -59,8 +59,10 @@ extension LocalSpace {
     if own.open > 0 { reasons.append("\(own.open) are in use") }
     if own.excluded > 0 { reasons.append("\(own.excluded) are never uploaded (.nosync)") }
     guard !reasons.isEmpty else { return nil }
-    let limit = state.limit.map { "the budget of \($0) bytes" } ?? "what is to stay free"
-    return "local space: \(limit) is passed by \(state.overshoot) bytes, and nothing more can be "
-      + "evicted: of this container " + reasons.joined(separator: ", ")
+    let limit =
+      state.limit.map { "the budget of \($0) bytes is exceeded" }
+      ?? "the minimum free space is missed"
+    return "local space: \(limit) by \(state.overshoot) bytes, and no more content can be evicted: "
+      + "in this container " + reasons.joined(separator: ", ")
   }
 }

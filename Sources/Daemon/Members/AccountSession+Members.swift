@@ -45,7 +45,7 @@ extension AccountSession {
     guard !isRemoved else { return }
     let before = account.memberEntry
     do throws(RemoteError) { try await keepUpWithMembers() } catch {
-      if !error.isTransient { logger.warning("the account's members cannot be read: \(error)") }
+      if !error.isTransient { logger.warning("cannot read the account's members: \(error)") }
     }
     if account.memberEntry != before { for session in sessions { session.sync.trigger() } }
   }

@@ -45,7 +45,7 @@ package enum RateChoice: Equatable, Sendable {
   var stored: String { rate.map { "\($0)" } ?? "off" }
 
   package static let help =
-    "give a rate of at least 1KB/s, such as 500KB/s, 2MB/s or 1.5MiB/s, or `off`"
+    "use a rate of at least 1KB/s, such as 500KB/s, 2MB/s or 1.5MiB/s, or `off`"
 }
 
 /// Whether bytes cost money.

@@ -23,9 +23,9 @@ package struct MeteredNetwork: Sendable {
     let place = "\(root)/sys/class/net/\(device)"
     let index = text("\(place)/ifindex") ?? ""
     if let choice = chosen(index) {
-      return choice ? "\(device): NetworkManager has it as metered" : nil
+      return choice ? "\(device): marked as metered in NetworkManager" : nil
     }
-    if isAndroid(index) { return "\(device): the telephone says so" }
+    if isAndroid(index) { return "\(device): reported as metered by the phone" }
     if let kind = kind(place) { return "\(device): \(kind)" }
     return nil
   }
@@ -93,7 +93,7 @@ package struct MeteredNetwork: Sendable {
     if event.contains("DEVTYPE=bluetooth") { return "Bluetooth" }
     switch Files.linkTarget("\(place)/device/driver")?.split(separator: "/").last {
     case "cdc_mbim", "qmi_wwan": return "mobile broadband"
-    case "ipheth", "rndis_host": return "a telephone on USB"
+    case "ipheth", "rndis_host": return "a phone on USB"
     default: return nil
     }
   }

@@ -90,7 +90,7 @@ extension AccountSession {
       if isNew { try? await Task.sleep(for: Self.othersTell) }
       if readsUsage || isNew { try await readUsage() }
     } catch {
-      logger.debug("the account's quota cannot be read: \(error)")
+      logger.debug("cannot read the account's quota: \(error)")
     }
   }
 }

@@ -219,6 +219,6 @@ extension RemoteContainer {
         return
       }
     }
-    throw .store(.unavailable("other devices change the container all the time; try again"))
+    throw .store(.unavailable("other devices keep changing the container; try again"))
   }
 }

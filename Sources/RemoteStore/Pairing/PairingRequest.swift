@@ -173,7 +173,7 @@ extension RemoteAccount {
   package func check(_ grant: PairingGrant) throws(RemoteError) {
     let object = ObjectName.member(grant.entry)
     guard keys.membership.hash(of: grant.entry) == grant.hash else {
-      throw .damaged(object: object, reason: "it is not the one that the other device has read")
+      throw .damaged(object: object, reason: "it is not the entry that the other device has read")
     }
   }
 }

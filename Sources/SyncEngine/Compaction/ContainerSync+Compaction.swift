@@ -20,7 +20,7 @@ extension ContainerSync {
         try await compact()
       } catch {
         // It goes on from there the next time; who wonders why the log stays long finds it here.
-        logger.log(level: error.isOfTheNetwork ? .debug : .warning, "compaction: \(error)")
+        logger.log(level: error.isOfTheNetwork ? .debug : .warning, "compaction failed: \(error)")
       }
     }
   }
@@ -49,7 +49,7 @@ extension ContainerSync {
       }
     } catch .overtaken {
       // The next compaction starts over.
-      logger.debug("compaction: the catalog's state was replaced meanwhile")
+      logger.debug("compaction stopped: the state of the catalog was replaced")
     } catch {
       throw error.asSyncFailure
     }

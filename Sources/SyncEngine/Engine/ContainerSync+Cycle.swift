@@ -85,8 +85,8 @@ extension ContainerSync {
       } catch .remote(.logRemoved(let object)) {
         // This device was away for longer than the log reaches.
         let reason =
-          "the log goes on with \(object), the segments before it are missing, and no snapshot "
-          + "goes on from what this device has read"
+          "the log continues with \"\(object)\", the segments before it are missing, and no "
+          + "snapshot continues from the last segment that this device read"
         guard try await rebuild(remote, beyond: after, reason: reason) else {
           throw await unsound(reason, remote)
         }
@@ -95,7 +95,7 @@ extension ContainerSync {
         throw ended(by: deletion)
       } catch .remote(.rolledBack(let object)) {
         if PlantedMistake.putsUnchecked.isPlanted { return }
-        let reason = "\(object) is missing or is not what this device read there"
+        let reason = "\"\(object)\" is missing or differs from the object that this device read"
         guard try await rebuild(remote, beyond: after, onlyRecovered: true, reason: reason) else {
           throw await unsound(reason, remote)
         }
@@ -426,13 +426,14 @@ extension ContainerSync {
           try coordinator.catalog.localChild(link.parent, link.name) != nil
         }
         guard isOrdinary || reserved.insert(link).inserted else {
-          throw .local("“\(link.name)” cannot be placed: its name is taken")
+          throw .local("cannot apply a remote change to \"\(link.name)\": the name is taken")
         }
         return false
       case .notEmpty(let id):
-        throw .local("the directory \(id) is gone elsewhere and is not empty here")
+        throw .local(
+          "a remote device removed the directory \(id), which is not empty on this device")
       case .system(let errno):
-        throw .local("a remote change cannot be applied here: \(errno)")
+        throw .local("cannot apply a remote change: \(errno)")
       }
     }
   }
@@ -467,7 +468,7 @@ extension ContainerSync {
           try catalog.accepts(changes, after: position, incomplete: usable.incomplete)
         })
       else {
-        throw .local("the changes of this device do not fit the log; nothing was sent")
+        throw .local("the changes of this device do not fit the log; nothing was uploaded")
       }
       // What others are told of must not be gone here after a power cut: they would wait for
       // content that nobody has.

@@ -61,9 +61,10 @@ extension ContainerSync {
 
   private func heldText(_ removed: Int, of items: Int) -> String {
     """
-    sync of \(coordinator.container) is paused: \(removed) of its \(items) items were removed \
-    here and would go from every device; let them go with `ubiquityfs sync \
-    --confirm-deletions`, or have them back here with `ubiquityfs sync --restore-deletions`
+    sync of "\(coordinator.container)" is paused: \(removed) of its \(items) items were removed \
+    on this device and would be removed from all devices; remove them everywhere with \
+    `ubiquityfs sync --confirm-deletions`, or restore them on this device with `ubiquityfs sync \
+    --restore-deletions`
     """
   }
 

@@ -138,7 +138,7 @@ package actor ContainerSync {
     self.signals = signals
     self.transfers = transfers
     let claims = EngineClaims(
-      coordinator.claims, name: "the sync of \(coordinator.container)")
+      coordinator.claims, name: "the sync of \"\(coordinator.container)\"")
     self.claims = claims
     let quiet = QuietFiles(
       coordinator: coordinator, claims: claims, quiet: settings.snapshotQuiet)
@@ -147,7 +147,7 @@ package actor ContainerSync {
       coordinator: coordinator, transfers: transfers, quiet: quiet,
       failed: { inode, text in
         if transfers.upload(inode.number)?.lastError != text {
-          logger.error("upload of item \(inode.number): \(text)")
+          logger.error("upload of item \(inode.number) failed: \(text)")
         }
       }, wake: { signals.goOn() })
     self.fetcher = ContentFetcher(
@@ -401,8 +401,8 @@ package actor ContainerSync {
 
   private func pausedTurns() -> [String] {
     turns.paused(at: monotonicNanoseconds()).map { link, count, pause in
-      "“\(link.name)” is changed by two devices in answer to each other, \(count) times in a row; it is "
-        + "sent in \(pause.components.seconds + 1) s, or with: ubiquityfs sync"
+      "two devices change \"\(link.name)\" in response to each other, \(count) times in a row; the "
+        + "upload starts in \(pause.components.seconds + 1) s, or at once with `ubiquityfs sync`"
     }
   }
 
@@ -462,7 +462,7 @@ package actor ContainerSync {
         let text = error.description
         // What is wrong with the store was logged when it was found.
         let isKnown = text == lastError || text == storeProblem
-        if !isKnown, !error.isOfTheNetwork { logger.error("sync: \(text)") }
+        if !isKnown, !error.isOfTheNetwork { logger.error("sync failed: \(text)") }
         lastError = text
       }
       return .failed(error)
@@ -536,7 +536,7 @@ package actor ContainerSync {
           hearNews()
         }
       } catch {
-        logger.debug("no news from the backend: \(error)")
+        logger.debug("cannot watch the backend for changes: \(error)")
       }
       try? await Task.sleep(for: wait)
       wait = min(wait * 2, .seconds(30))

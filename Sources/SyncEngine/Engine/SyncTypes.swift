@@ -104,7 +104,7 @@ package struct OpenFileWait: Sendable, Hashable {
   package var text: String {
     let names = programs.map { "\($0.name) (process \($0.process))" }.joined(separator: ", ")
     let why = reason.map { " (\($0))" } ?? ""
-    return "\"\(path)\", open for writing in \(names.isEmpty ? "some program" : names)\(why)"
+    return "\"\(path)\", open for writing by \(names.isEmpty ? "a program" : names)\(why)"
   }
 }
 
@@ -159,7 +159,7 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
+    case .offline: "offline mode is on; turn it off with `ubiquityfs offline off`"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .timedOut(let what): "timed out: \(what)"
     case .failed(let text), .notPermitted(let text), .held(let text), .deleted(let text),

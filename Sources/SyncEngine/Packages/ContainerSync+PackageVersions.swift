@@ -109,7 +109,7 @@ extension ContainerSync {
     let entries = try await PackageArchive.entries(of: manifest) { chunk in
       guard let location = try catalog.chunkLocations([chunk.id])[chunk.id],
         let bytes = try await remote.read([location]).first
-      else { throw VersionFailure.failed("the log does not say where its content is") }
+      else { throw VersionFailure.failed("the log has no location for the content of the version") }
       return bytes.array
     }
     do throws(PackageArchive.Damage) {

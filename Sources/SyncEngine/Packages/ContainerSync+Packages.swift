@@ -157,7 +157,7 @@ extension ContainerSync {
     do {
       return try await PackageArchive.entries(of: archive) { chunk in
         guard let place = places[chunk.id], let bytes = try await remote.read([place]).first else {
-          throw PackageArchive.Damage(description: "the log does not say where its headers are")
+          throw PackageArchive.Damage(description: "the log has no location for its headers")
         }
         return bytes.array
       }

@@ -60,7 +60,7 @@ extension PackageArchive {
     for entry in entries {
       let id = ItemID.random()
       guard let name = entry.path.last, let parent = directories[entry.path.dropLast()] else {
-        throw Damage(description: "a directory is missing in it")
+        throw Damage(description: "a directory is missing")
       }
       if entry.kind == .directory { directories[entry.path] = id }
       let content = entry.content.map {
@@ -118,7 +118,7 @@ extension PackageArchive {
   private static func octal(_ bytes: ArraySlice<UInt8>) throws -> UInt64 {
     let digits = bytes.prefix { $0 != 0 && $0 != 0x20 }
     guard let value = UInt64(String(decoding: digits, as: UTF8.self), radix: 8) else {
-      throw Damage(description: "a number is none")
+      throw Damage(description: "a number is not valid")
     }
     return value
   }
@@ -149,7 +149,7 @@ extension PackageArchive {
     case UInt8(ascii: "0"): kind = .file
     case UInt8(ascii: "5"): kind = .directory
     case UInt8(ascii: "2"): kind = .symbolicLink
-    default: throw Damage(description: "an entry is of no known kind")
+    default: throw Damage(description: "an entry has an unknown kind")
     }
     let path = try (fields["path"] ?? []).split(
       separator: 0x2F, omittingEmptySubsequences: false

@@ -64,22 +64,22 @@ extension Plan: CustomStringConvertible {
     let here = local.map { operation in
       switch operation {
       case .upsert(let record, let content, _): "\(Self.told(record)) \(content)"
-      case .remove(let id, _): "\(id) goes"
+      case .remove(let id, _): "removes \(id)"
       case .adopt(let id, let other): "\(id) becomes \(other)"
       case .agree(let id, _): "\(id) agrees"
-      case .forgetBase(let id): "\(id) stays here alone"
+      case .forgetBase(let id): "\(id) stays on this device only"
       }
     }
     return """
-      here \(here); log \(upserts.map(Self.told)), without \(removals); uploads \(uploads); \
-      \(deferred) wait
+      local changes \(here); upserts in the log \(upserts.map(Self.told)), removals \(removals); \
+      uploads \(uploads); waiting \(deferred)
       """
   }
 
   private static func told(_ record: ItemRecord) -> String {
     let links = record.links.map { "\($0.parent)/\($0.name)" }.joined(separator: " ")
     let contents = ([record.content].compactMap(\.self) + record.conflicts).map { version in
-      "\(version.id)\(version.manifest == nil ? " unsent" : "")"
+      "\(version.id)\(version.manifest == nil ? " not uploaded" : "")"
     }
     return "\(record.id) at \(links) \(contents.joined(separator: " "))"
   }

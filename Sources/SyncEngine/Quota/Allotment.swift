@@ -129,11 +129,11 @@ package final class Allotment: Sendable {
 extension Allotment {
   /// What a person is told of contents that have no room. Source: CONTRACT, "Extended attributes".
   static func text(limit: UInt64, files: Int? = nil, bytes: UInt64 = 0) -> String {
-    let what = files.map { "\($0) \($0 == 1 ? "file" : "files") of \(bytes) bytes" } ?? "it"
+    let what = files.map { "\($0) \($0 == 1 ? "file" : "files") of \(bytes) bytes" } ?? "this item"
     return """
-      quotaExceeded: the account may take \(limit) bytes and has no room for \(what), which \
-      \(files ?? 1 == 1 ? "stays" : "stay") on this device alone until it has; `ubiquityfs storage` lists \
-      what takes room, `ubiquityfs account quota` raises the limit
+      quotaExceeded: the account's quota of \(limit) bytes has no room for \(what), which \
+      \(files ?? 1 == 1 ? "stays" : "stay") on this device only until there is room; list the \
+      stored data with `ubiquityfs storage`, or raise the quota with `ubiquityfs account quota`
       """
   }
 }

@@ -211,8 +211,8 @@ extension ContainerSync {
     guard sum > 0, UInt64(sum) > room else { return }
     throw RestoreFailure.failed(
       """
-      quotaExceeded: there is no room for it in the account: \(sum) bytes, and \(room) are left; remove \
-      something, or raise the limit with `ubiquityfs account quota`
+      quotaExceeded: this needs \(sum) bytes, but the account's quota has only \(room) bytes left; \
+      delete stored data, or raise the quota with `ubiquityfs account quota`
       """)
   }
 }

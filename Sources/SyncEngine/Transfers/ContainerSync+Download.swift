@@ -102,7 +102,7 @@ extension ContainerSync {
           (object, reason) = (name, "it is missing")
         default: throw error
         }
-        let text = "the newer content in \(object) is damaged: \(reason)"
+        let text = "the newer content in the object \"\(object)\" is damaged: \(reason)"
         logger.error("item \(found.inode.number): \(text)")
         transfers.ended(found.inode.number, error: text)
         damaged[item] = wanted.id
@@ -196,7 +196,7 @@ extension ContainerSync {
         continue
       default: throw ended.failure
       }
-      let text = "the newer content in \(object) is damaged: \(reason)"
+      let text = "the newer content in the object \"\(object)\" is damaged: \(reason)"
       logger.error("item \(ended.number): \(text)")
       transfers.ended(ended.number, error: text)
       damaged[ended.item] = ended.version
@@ -261,7 +261,7 @@ extension ContainerSync {
       partial = try content.partial(key, size: manifest.size)
       source = here.isEmpty ? nil : try content.open(oldKey, writable: false)
     } catch {
-      throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+      throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
     }
     var offset: UInt64 = 0
     var missing: [(chunk: ChunkReference, offset: UInt64)] = []
@@ -272,7 +272,7 @@ extension ContainerSync {
         bytes.count == Int(chunk.length)
       {
         do throws(Errno) { try partial.write(bytes, at: offset) } catch {
-          throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+          throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
         }
       } else {
         missing.append((chunk, offset))
@@ -287,7 +287,7 @@ extension ContainerSync {
       }
       let wanted = batch.compactMap { locations[$0.chunk.id] }
       guard wanted.count == batch.count else {
-        throw .local("the log does not say where the content of item \(old.inode.number) is")
+        throw .local("the log has no location for the content of item \(old.inode.number)")
       }
       let contents: [OpenedBytes]
       do throws(RemoteError) { contents = try await remote.read(wanted) } catch {
@@ -299,7 +299,7 @@ extension ContainerSync {
             try partial.write(bytes, at: part.offset)
           }
         } catch {
-          throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+          throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
         }
         coordinator.noteFetched(
           UInt64(bytes.count), of: old.inode.number, for: DownloadCause(.update))
@@ -309,7 +309,7 @@ extension ContainerSync {
       try content.synchronize(partial)
       FaultPoint.reach("sync.staged")
     } catch {
-      throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+      throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
     }
     content.dropPartial(key)
   }
@@ -347,7 +347,7 @@ extension ContainerSync {
     do throws(Errno) {
       try coordinator.startWanted(.root, isGreedy: policy == .greedy)
     } catch {
-      logger.debug("not everything can be fetched now: \(error)")
+      logger.debug("cannot download all files now: \(error)")
     }
   }
 }

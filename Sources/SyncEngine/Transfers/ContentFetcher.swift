@@ -500,7 +500,7 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var wanted: [ChunkLocation] = []
     for reference in references {
       guard let location = locations[reference.id], location.chunk == reference else {
-        throw .damaged("the log does not say where chunk \(Hex.encode(reference.id.bytes)) is")
+        throw .damaged("the log has no location for chunk \(Hex.encode(reference.id.bytes))")
       }
       wanted.append(location)
     }

@@ -121,7 +121,8 @@ import Testing
       Issue.record("something is told as something else")
       return
     }
-    #expect(missing.contains("no bucket") && page.contains("endpoint") && moved.contains("eu-9"))
+    #expect(missing.contains("does not exist"))
+    #expect(page.contains("endpoint") && moved.contains("eu-9"))
   }
 
   @Test func aWrongClockIsNamed() {
