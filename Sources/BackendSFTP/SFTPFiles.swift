@@ -55,6 +55,11 @@ struct SFTPFiles: Sendable {
     try attributes(await session.call(SFTPType.linkStatus) { $0.text(path) })
   }
 
+  /// Links are followed.
+  func statusOfTarget(_ path: String) async throws(SFTPFailure) -> SFTPAttributes {
+    try attributes(await session.call(SFTPType.fileStatus) { $0.text(path) })
+  }
+
   /// Fewer bytes where the file ends before.
   func read(_ handle: [UInt8], _ range: Range<UInt64>) async throws(SFTPFailure) -> [UInt8] {
     let blocks = stride(from: range.lowerBound, to: range.upperBound, by: Self.block).map {

@@ -182,7 +182,16 @@ package final class SFTPStore: ObjectStore {
   ) async throws(SFTPFailure) -> [StoreTree.Entry] {
     let path = path(String(directory.dropLast()))
     do throws(SFTPFailure) {
-      let modified = try await files.status(path).modified
+      // The user chose the store's own directory, which may be a link.
+      let attributes =
+        directory.isEmpty
+        ? try await files.statusOfTarget(path) : try await files.status(path)
+      let kind = Self.kind(attributes)
+      guard kind != .link else {
+        throw .obstructed("a symbolic link is at \"\(path)\", and links are not followed")
+      }
+      guard kind == .directory else { return [] }
+      let modified = attributes.modified
       if let modified, let known = cache.entries(path, modified: modified) { return known }
       let begun = monotonicNanoseconds()
       let entries: [StoreTree.Entry] = try await files.entries(path).compactMap { entry in
