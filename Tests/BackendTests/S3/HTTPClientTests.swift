@@ -92,7 +92,7 @@ import Testing
       if case HTTPFailure.timedOut = error { true } else { false }
     }
     get.headers = ["x": "a\nb"]
-    await #expect(throws: HTTPFailure.impossible("the header x has a control character")) {
+    await #expect(throws: HTTPFailure.impossible("the header \"x\" has a control character")) {
       try await client().send(get)
     }
     await #expect(throws: HTTPFailure.self) {
