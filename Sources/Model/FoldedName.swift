@@ -21,8 +21,8 @@ package struct FoldedName: Hashable, Sendable {
     text = String(folded)
   }
 
-  /// By way of the upper case, where ß is SS and both small sigmas are one; but the dotless i would
-  /// become a dotted one there, and is a letter of its own.
+  /// By way of the upper case, where ß is SS and both small sigmas are one; but the dotless i
+  /// would become a dotted one there, and is a letter of its own.
   private static func fold(_ scalar: Unicode.Scalar) -> String.UnicodeScalarView {
     guard scalar.properties.changesWhenCaseFolded else {
       return String.UnicodeScalarView([scalar])
