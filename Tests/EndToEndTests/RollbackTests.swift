@@ -283,7 +283,7 @@ extension EndToEnd {
             exits 1 on a doctor > doctor 2>&1
             grep -F 'ubiquityfs store recover' doctor > /dev/null
             on a store recover > recovered
-            grep -F 'object "format" again' recovered > /dev/null
+            grep 'Restored .* object "format"' recovered > /dev/null
             cmp format "$CLOUD/format"
             on a doctor
             # All objects are lost.

@@ -242,7 +242,7 @@ extension EndToEnd {
             on b offline on
             rm "$B/other"
             exits 5 on b storage delete "$CONTAINER" --all --yes 2> held
-            grep '^Deleted 300 documents .*, on this device alone\.$' held
+            grep '^Deleted 300 documents .*, only on this device\.$' held
             grep '^ubiquityfs: .*paused.*--confirm-deletions' held
             on b offline off
             exits 5 on b sync --wait --timeout 60
