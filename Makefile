@@ -37,7 +37,7 @@ fish_completions := $(installed)/share/fish/vendor_completions.d
 units := $(installed)/lib/systemd/user
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-revocation soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom clean
+.PHONY: help setup build run stop demo test archivers soak soak-model soak-kills soak-hangs soak-replace soak-claims soak-ceph soak-rollback soak-revocation soak-tests simulate crash fuzz conformance bench bench-build bench-million bench-sync bench-s3 bench-items bench-space bench-large install uninstall format lint sbom release clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -178,12 +178,16 @@ sbom: ## write what the program is made of to .build/sbom.cdx.json, as CycloneDX
 	@mkdir -p .build && .ci/sbom $(SWIFT) > .build/sbom.new && mv .build/sbom.new .build/sbom.cdx.json
 	@echo .build/sbom.cdx.json
 
+release: setup build ## write the tarball of a release, its SHA-256 and its SBOM to .build/dist
+	@.ci/release $(binary) $(SWIFT)
+
 lint: ## check imports, documented claims, fault points, names of commands and format
 	@Tests/check-imports
 	@Tests/check-claims
 	@Tests/check-decoding
 	@Tests/check-fault-points
 	@Tests/check-commands
+	@Tests/check-lines
 	@$(SWIFT) format lint --strict --parallel -r Package.swift Sources Tests Examples
 
 format: ## bring the sources into the standard format

@@ -4,9 +4,9 @@ import PackageDescription
 // The way data goes is the order of the targets below: a target imports only what stands above it,
 // and only what it lists. `Tests/check-imports` fails the build when a file imports anything else.
 
-// Without `MemberImportVisibility`: a type of libc that two C modules have read the headers of, `stat`
-// for one, belongs to whichever the compiler met first, so what a file would have to import changed
-// with the state of the module cache.
+// Without `MemberImportVisibility`: a type of libc that two C modules have read the headers of,
+// `stat` for one, belongs to whichever the compiler met first, so what a file would have to import
+// changed with the state of the module cache.
 let settings: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),
@@ -35,12 +35,6 @@ let arguments: Target.Dependency = .product(
   name: "ArgumentParser", package: "swift-argument-parser")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 
-let httpClient: Target.Dependency = .product(
-  name: "AsyncHTTPClient", package: "async-http-client")
-let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
-let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
-let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
-
 let package = Package(
   name: "ubiquityfs",
   platforms: [.macOS(.v15)],
@@ -58,9 +52,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
     .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
     .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
-    .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
-    .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
-    .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
   ],
   targets: [
     .systemLibrary(
@@ -69,6 +60,7 @@ let package = Package(
       name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
 
     .target(name: "CLinux"),
+    .target(name: "CCurl"),
 
     .target(name: "Platform", dependencies: ["CLinux", system], swiftSettings: settings),
     .target(name: "Model", swiftSettings: settings),
@@ -104,10 +96,12 @@ let package = Package(
       name: "BackendDirectory", dependencies: ["Backend", "Platform", "CLinux", system],
       swiftSettings: settings),
     .target(
+      name: "BackendSFTP", dependencies: ["Backend", "Model", "Platform", system],
+      swiftSettings: settings),
+    .target(name: "HTTPTransport", dependencies: ["CCurl", "Platform"], swiftSettings: settings),
+    .target(
       name: "BackendS3",
-      dependencies: [
-        "Backend", "Model", "Platform", crypto, httpClient, nioCore, nioHTTP, nioSSL, system,
-      ],
+      dependencies: ["Backend", "HTTPTransport", "Model", "Platform", crypto, system],
       swiftSettings: settings),
     .target(
       name: "RemoteStore",
@@ -142,7 +136,8 @@ let package = Package(
       name: "Daemon",
       dependencies: [
         "Model", "Platform", "Catalog", "ContentStore", "Coordination", "FileSystem", "FuseKernel",
-        "MountDriver", "Backend", "BackendDirectory", "BackendS3", "RemoteStore", "SyncEngine",
+        "MountDriver", "Backend", "BackendDirectory", "BackendSFTP", "BackendS3", "RemoteStore",
+        "SyncEngine",
         "ControlProtocol", "MetadataQueries", "CLinux", logging, system, yams,
       ],
       swiftSettings: settings),
@@ -155,14 +150,15 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(
       name: "UbiquityBench", dependencies: ["Platform", arguments], swiftSettings: settings),
+    .target(name: "TestWaiting", path: "Tests/TestWaiting", swiftSettings: settings),
     .target(
       name: "OperationSequences", path: "Tests/OperationSequences", swiftSettings: hotSettings),
     .executableTarget(
       name: "OperationRunner", dependencies: ["OperationSequences", "CLinux"],
       path: "Tests/OperationRunner", swiftSettings: hotSettings),
     .executableTarget(
-      name: "KitScenarios", dependencies: ["UbiquityKit"], path: "Tests/KitScenarios",
-      swiftSettings: settings),
+      name: "KitScenarios", dependencies: ["UbiquityKit", "TestWaiting"],
+      path: "Tests/KitScenarios", swiftSettings: settings),
     .executableTarget(
       name: "notes-example", dependencies: ["UbiquityKit"], path: "Examples/Notes",
       swiftSettings: settings),
@@ -184,14 +180,16 @@ let package = Package(
       name: "EndToEndTests", dependencies: [subprocess, system], swiftSettings: plainSettings),
     .testTarget(
       name: "CoordinationTests",
-      dependencies: ["Coordination", "Catalog", "Model", "Platform", system],
+      dependencies: ["Coordination", "Catalog", "Model", "Platform", "TestWaiting", system],
       swiftSettings: plainSettings),
     .testTarget(
       name: "ContentStoreTests", dependencies: ["ContentStore", "Model", "Platform", system],
       swiftSettings: plainSettings),
     .testTarget(
       name: "CatalogTests",
-      dependencies: ["Catalog", "Model", "Platform", "RecordFormat", grdb, system],
+      dependencies: [
+        "Catalog", "Model", "Platform", "RecordFormat", "TestWaiting", grdb, system,
+      ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "RecordFormatTests", dependencies: ["RecordFormat", "Model", "Samples"],
@@ -199,34 +197,36 @@ let package = Package(
     .testTarget(
       name: "BackendTests",
       dependencies: [
-        "Backend", "BackendDirectory", "BackendS3", "Platform", httpClient, nioHTTP, system,
+        "Backend", "BackendDirectory", "BackendSFTP", "BackendS3", "HTTPTransport", "Platform",
+        "TestWaiting", subprocess, system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "RemoteStoreTests",
       dependencies: [
-        "RemoteStore", "RecordFormat", "Backend", "BackendDirectory", "Model", "Platform", system,
+        "RemoteStore", "RecordFormat", "Backend", "BackendDirectory", "Model", "Platform",
+        "TestWaiting", system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "SyncEngineTests",
       dependencies: [
         "SyncEngine", "Catalog", "ContentStore", "Coordination", "Backend", "RecordFormat",
-        "RemoteStore", "Model", "Platform", logging, system,
+        "RemoteStore", "Model", "Platform", "TestWaiting", logging, system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "FileSystemTests",
       dependencies: [
         "FileSystem", "Coordination", "Catalog", "ContentStore", "Model", "Platform",
-        "OperationSequences", system,
+        "OperationSequences", "TestWaiting", system,
       ],
       swiftSettings: plainSettings),
     .testTarget(
       name: "MountDriverTests",
       dependencies: [
         "MountDriver", "FuseKernel", "FileSystem", "Coordination", "Catalog", "ContentStore",
-        "Model", "Platform",
+        "Model", "Platform", "TestWaiting",
         subprocess, system,
       ],
       swiftSettings: plainSettings),
@@ -240,7 +240,7 @@ let package = Package(
       name: "DaemonTests",
       dependencies: [
         "Daemon", "Catalog", "ContentStore", "Coordination", "SyncEngine", "RemoteStore",
-        "DaemonClient", "ControlProtocol", "Model", "Platform", logging,
+        "DaemonClient", "ControlProtocol", "Model", "Platform", "TestWaiting", logging,
         system,
       ],
       swiftSettings: plainSettings),
@@ -250,9 +250,10 @@ let package = Package(
     .testTarget(
       name: "FuzzTests",
       dependencies: [
-        "Backend", "BackendS3", "Catalog", "ControlProtocol", "Daemon", "MetadataQueries", "Model",
+        "Backend", "BackendSFTP", "BackendS3", "Catalog", "ControlProtocol", "Daemon",
+        "MetadataQueries", "Model",
         "MountDriver", "Platform", "RecordFormat", "RemoteStore", "Samples", "SyncEngine", "CZstd",
-        crypto, grdb, nioHTTP, system,
+        "HTTPTransport", crypto, grdb, system,
       ],
       swiftSettings: settings),
   ]

@@ -1,8 +1,8 @@
 import Foundation
 import UbiquityKit
 
-/// Shows the documents of the account's containers, and goes on to show what happens to them, until the input
-/// ends: `watcher-example [PATTERN]`, as in `watcher-example '*.txt'`.
+/// Shows the documents of the account's containers, and goes on to show what happens to them, until
+/// the input ends: `watcher-example [PATTERN]`, as in `watcher-example '*.txt'`.
 @main
 enum WatcherExample {
   static func main() async {

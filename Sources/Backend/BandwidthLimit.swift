@@ -4,8 +4,8 @@ internal import Platform
 /// at the rate, and that calls take their bytes out of before they are made.
 ///
 /// Who waits longest goes first, but what somebody waits for goes before what nobody waits for, on
-/// credit of up to a second; so that much can always overtake. What was overtaken by three times its
-/// own bytes goes nevertheless.
+/// credit of up to a second; so that much can always overtake. What was overtaken by three times
+/// its own bytes goes nevertheless.
 ///
 /// Any thread. The lock is a leaf.
 package final class BandwidthLimit: Sendable {
@@ -93,7 +93,8 @@ package final class BandwidthLimit: Sendable {
     guard isTurn else { throw .cancelled }
   }
 
-  /// Bytes that came without having been taken, or less than none: some were taken and did not come.
+  /// Bytes that came without having been taken, or less than none: some were taken and did not
+  /// come.
   package func charge(_ bytes: Int) {
     guard bytes != 0 else { return }
     state.withLock { if $0.rate != nil { $0.tokens -= Double(bytes) } }

@@ -1,7 +1,8 @@
 internal import Platform
 
-/// Airplane mode. While it is on, every call fails at once with `.offline`, those that are under way
-/// included, and no news are told or asked for; when it goes off, all listeners are told to look.
+/// Airplane mode. While it is on, every call fails at once with `.offline`, those that are under
+/// way included, and no news are told or asked for; when it goes off, all listeners are told to
+/// look.
 package final class OfflineSwitch: Sendable {
   private struct State {
     var isOffline: Bool

@@ -11,9 +11,10 @@
 ///   device.
 /// - **Safe from any task.** Calls may run at the same time, and do not block the calling thread.
 ///
-/// After `.unavailable`, `.busy` and `.cancelled` the caller cannot know whether a write was done. `get`,
-/// `list`, `delete` and `replace` may simply be done again. `putIfAbsent` may be done again too, but
-/// may then answer false because of the object that it stored itself: compare what is there.
+/// After `.unavailable`, `.busy` and `.cancelled` the caller cannot know whether a write was done.
+/// `get`, `list`, `delete` and `replace` may simply be done again. `putIfAbsent` may be done again
+/// too, but may then answer false because of the object that it stored itself: compare what is
+/// there.
 package protocol ObjectStore: Sendable, CustomStringConvertible {
   /// The object's bytes, or those of `range`; less where the object ends before the range does.
   /// Fails with `.notFound`.
@@ -50,8 +51,8 @@ package protocol ObjectStore: Sendable, CustomStringConvertible {
   /// need not be told of. Ends when its consumer does.
   func news(prefix: String) -> AsyncStream<Void>
 
-  /// Whether the store itself tells of no news: `PollingStore` looks for them then, at a pace of its own, and
-  /// whoever listens need not look as well, which would cost as many requests again.
+  /// Whether the store itself tells of no news: `PollingStore` looks for them then, at a pace of
+  /// its own, and whoever listens need not look as well, which would cost as many requests again.
   var looksForNews: Bool { get }
 }
 
@@ -70,8 +71,8 @@ package enum StoreError: Error, Equatable, Sendable, CustomStringConvertible {
   case offline
   /// It may work later; whether a write was done is not known.
   case unavailable(String)
-  /// As `.unavailable`; the store answers, and asks to be left alone for a while, or for the time that
-  /// it says. Concrete stores say it; above `RetryingStore` it is `.unavailable`.
+  /// As `.unavailable`; the store answers, and asks to be left alone for a while, or for the time
+  /// that it says. Concrete stores say it; above `RetryingStore` it is `.unavailable`.
   case busy(String, retryAfter: Duration?)
   /// The backend is known not to answer: nothing was tried.
   case unreachable(String)
@@ -92,13 +93,13 @@ package enum StoreError: Error, Equatable, Sendable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .notFound(let key): "the backend has no object \(key)"
-    case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
+    case .notFound(let key): "the backend has no object \"\(key)\""
+    case .offline: "offline mode is on; turn it off with `ubiquityfs offline off`"
     case .unavailable(let text), .notPermitted(let text), .noSpace(let text), .invalid(let text),
       .busy(let text, _):
       text
     case .unreachable(let text): "the backend cannot be reached: \(text)"
-    case .cancelled: "it was cancelled"
+    case .cancelled: "the operation was cancelled"
     }
   }
 }
@@ -109,12 +110,16 @@ package enum StoreKey {
 
   /// Refuses everything that could mean something else as a path or a URL.
   package static func check(_ key: String) throws(StoreError) {
-    guard isValid(key, isPrefix: false) else { throw .invalid("“\(key)” is no key") }
+    guard isValid(key, isPrefix: false) else {
+      throw .invalid("\"\(key)\" is not a valid object key")
+    }
   }
 
   /// A prefix is the start of a key; it may end in `/` or in the midst of a component.
   package static func checkPrefix(_ prefix: String) throws(StoreError) {
-    guard isValid(prefix, isPrefix: true) else { throw .invalid("“\(prefix)” is no prefix") }
+    guard isValid(prefix, isPrefix: true) else {
+      throw .invalid("\"\(prefix)\" is not a valid prefix of object keys")
+    }
   }
 
   /// Kept for the stores' own use.

@@ -1,5 +1,5 @@
-/// Keeps to limits of bandwidth: calls with many bytes wait for their turn before they are made, and
-/// what a program waits for, or is small, goes before them.
+/// Keeps to limits of bandwidth: calls with many bytes wait for their turn before they are made,
+/// and what a program waits for, or is small, goes before them.
 package final class PacedStore: PassingStore {
   package let store: any ObjectStore
   private let limits: BandwidthLimits

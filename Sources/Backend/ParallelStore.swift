@@ -1,8 +1,8 @@
 internal import Platform
 
 /// Places for transfers, as many as its control says. Who waits longest is next, and what a program
-/// waits for goes before the rest; what was overtaken three times goes nevertheless. Any thread; the lock is a
-/// leaf.
+/// waits for goes before the rest; what was overtaken three times goes nevertheless. Any thread;
+/// the lock is a leaf.
 final class TransferPlaces: Sendable {
   private struct Waiter {
     let id: UInt64

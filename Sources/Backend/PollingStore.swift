@@ -10,8 +10,9 @@ package struct PollPace: Sendable {
   package init() {}
 }
 
-/// Looks for the news of a store that tells of none: it asks for keys after the last one that was seen. Keys
-/// that this device puts are no news, but where it works others may too, so they make the asking quick again.
+/// Looks for the news of a store that tells of none: it asks for keys after the last one that was
+/// seen. Keys that this device puts are no news, but where it works others may too, so they make
+/// the asking quick again.
 ///
 /// Of a prefix only keys are seen that come after all before, as those of a log do, and that the
 /// last of them is gone. Stands above all else, so that what it asks is counted, and is not asked

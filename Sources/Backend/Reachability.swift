@@ -65,8 +65,8 @@ package final class Reachability: Sendable {
   private let state: Lock<State>
   let hub = NewsHub()
 
-  /// `probe` is asked without retries. `changed` is told once when the backend goes, and once when it
-  /// comes back. The clocks and `sleep` are for tests.
+  /// `probe` is asked without retries. `changed` is told once when the backend goes, and once when
+  /// it comes back. The clocks and `sleep` are for tests.
   package init(
     probe: any ObjectStore, policy: Policy = Policy(), clock: any WallClock = SystemClock(),
     monotonic: @escaping @Sendable () -> UInt64 = { monotonicNanoseconds() },

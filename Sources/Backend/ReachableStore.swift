@@ -1,5 +1,5 @@
-/// Asks nothing of a backend that is known to be away: calls fail at once with `.unreachable`, until
-/// it is found to be back. Stands above the retries.
+/// Asks nothing of a backend that is known to be away: calls fail at once with `.unreachable`,
+/// until it is found to be back. Stands above the retries.
 package final class ReachableStore: PassingStore {
   package let store: any ObjectStore
   package let reachability: Reachability

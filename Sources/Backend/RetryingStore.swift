@@ -1,6 +1,7 @@
-/// Does a call again that may succeed a little later, after a random part of a pause that doubles, so that
-/// devices and calls do not come back all at once, or after the pause that the store asks for. Other
-/// errors are the caller's, and so is the failure when retries are used up: `.unavailable`.
+/// Does a call again that may succeed a little later, after a random part of a pause that doubles,
+/// so that devices and calls do not come back all at once, or after the pause that the store asks
+/// for. Other errors are the caller's, and so is the failure when retries are used up:
+/// `.unavailable`.
 package final class RetryingStore: PassingStore {
   package struct Policy: Sendable {
     /// Calls in all, the first one included.

@@ -163,24 +163,14 @@ extension DirectoryStore {
     _ directory: String, of store: StoreDirectory, prefix: String, after: String?, limit: Int,
     into result: inout [String]
   ) throws(Errno) {
-    var found: [String] = []
-    for (name, kind) in try store.entries(String(directory.dropLast())) {
-      guard kind != .other, !name.hasPrefix(".") else { continue }
-      if kind == .link {
-        // What it leads to is not looked at, and may be taken for objects by whoever made it.
-        guard StoreKey.mayHoldObjects(directory + name + "/") else { continue }
-        throw .tooManySymbolicLinkLevels
-      }
-      let isDirectory = kind == .directory
-      // A directory sorts as the keys in it do: with its slash.
-      let key = directory + name + (isDirectory ? "/" : "")
-      guard key.hasPrefix(prefix) || (isDirectory && prefix.hasPrefix(key)) else { continue }
-      if let after, !keyPrecedes(after, key), !(isDirectory && after.hasPrefix(key)) { continue }
-      guard (try? StoreKey.checkPrefix(key)) != nil else { continue }
-      found.append(key)
+    let entries = try store.entries(String(directory.dropLast()))
+    let found: [(key: String, entry: StoreTree.Entry)]
+    do throws(StoreTree.LinkInStore) {
+      found = try StoreTree.keys(entries, in: directory, prefix: prefix, after: after)
+    } catch {
+      throw .tooManySymbolicLinkLevels
     }
-    found.sort(by: keyPrecedes)
-    for key in found {
+    for (key, _) in found {
       guard result.count < limit else { return }
       guard key.hasSuffix("/") else {
         result.append(key)
@@ -214,14 +204,8 @@ extension DirectoryStore {
     _ directory: String, of store: StoreDirectory, after: String?, limit: Int,
     into result: inout [String]
   ) throws(Errno) {
-    var found: [(name: String, isEntered: Bool)] = []
-    for (entry, kind) in try store.entries(String(directory.dropLast())) {
-      let name = directory + entry + (kind == .directory ? "/" : "")
-      let isEntered = !directory.isEmpty && StoreKey.mayHoldObjects(name)
-      if let after, !keyPrecedes(after, name), !(isEntered && after.hasPrefix(name)) { continue }
-      found.append((name, isEntered))
-    }
-    found.sort { keyPrecedes($0.name, $1.name) }
+    let entries = try store.entries(String(directory.dropLast()))
+    let found = StoreTree.names(entries, in: directory, after: after)
     for (name, isEntered) in found {
       guard result.count < limit else { return }
       if isEntered {

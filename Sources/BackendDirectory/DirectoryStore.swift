@@ -25,7 +25,7 @@ package final class DirectoryStore: ObjectStore {
     var path = path
     while path.count > 1, path.hasSuffix("/") { path.removeLast() }
     guard path.hasPrefix("/"), !path.utf8.contains(0) else {
-      throw .invalid("the backend directory “\(path)” is no absolute path")
+      throw .invalid("the backend directory \"\(path)\" is not an absolute path")
     }
     self.path = path
     do throws(Errno) {
@@ -147,21 +147,21 @@ package final class DirectoryStore: ObjectStore {
   func failure(_ code: Errno) -> StoreError {
     switch code {
     case .noSuchFileOrDirectory:
-      .unavailable("no backend directory is at \(path): mount its disk, or sign in anew")
+      .unavailable("no backend directory is at \"\(path)\"; mount its disk, or sign in again")
     case .noSpace, .diskQuotaExceeded:
-      .noSpace("the disk of \(path) is full: \(code); make room there")
+      .noSpace("the disk of \"\(path)\" is full: \(code); free some space there")
     case .readOnlyFileSystem:
-      .notPermitted("\(path) is on a read-only file system; mount it for writing")
+      .notPermitted("\"\(path)\" is on a read-only file system; mount it for writing")
     case .permissionDenied, .notPermitted:
-      .notPermitted("\(path) may not be used: \(code); change its owner or mode")
+      .notPermitted("cannot access \"\(path)\": \(code); change its owner or mode")
     case .tooManySymbolicLinkLevels:
       .invalid(
-        "a symbolic link is where \(path) should have a directory or an object; links are not "
-          + "followed there: use a bind mount instead")
+        "\"\(path)\" has a symbolic link in place of a directory or an object, and links are not "
+          + "followed there; use a bind mount instead")
     case .notDirectory, .isDirectory:
-      .invalid("something else is where \(path) should have a directory or an object")
+      .invalid("\"\(path)\" has a file of another kind in place of a directory or an object")
     default:
-      .unavailable("\(path) does not answer: \(code)")
+      .unavailable("\"\(path)\" does not answer: \(code)")
     }
   }
 
@@ -171,8 +171,8 @@ package final class DirectoryStore: ObjectStore {
     guard let directory = try? directory(), let entries = try? directory.entries(Self.temporaries)
     else { return }
     let limit = time(nil) - 24 * 3600
-    for (name, kind) in entries where kind == .file && Self.isTemporaryName(name) {
-      let file = Self.temporaries + "/" + name
+    for entry in entries where entry.kind == .file && Self.isTemporaryName(entry.name) {
+      let file = Self.temporaries + "/" + entry.name
       guard let status = (try? directory.status(file)) ?? nil, status.st_mode & S_IFMT == S_IFREG,
         status.st_mtim.tv_sec < limit
       else { continue }

@@ -10,13 +10,9 @@ internal import SystemPackage
 /// Paths are relative to it; the empty path is the directory itself. Below it no lookup follows a
 /// symbolic link or finds anything outside: whoever may write there could lead what this program
 /// writes and removes elsewhere. A lookup that meets a link fails with ELOOP. The path of the
-/// directory itself may have links, since the user chose it. Source: openat2(2), RESOLVE_BENEATH and
-/// RESOLVE_NO_SYMLINKS.
+/// directory itself may have links, since the user chose it. Source: openat2(2), RESOLVE_BENEATH
+/// and RESOLVE_NO_SYMLINKS.
 struct StoreDirectory {
-  enum EntryKind {
-    case file, directory, link, other
-  }
-
   private let root: OpenFile
 
   init(path: String) throws(Errno) {
@@ -59,7 +55,7 @@ struct StoreDirectory {
   func exists(_ path: String) -> Bool { (try? status(path)) ?? nil != nil }
 
   /// What is in a directory. Of one that is gone, nothing.
-  func entries(_ path: String) throws(Errno) -> [(name: String, kind: EntryKind)] {
+  func entries(_ path: String) throws(Errno) -> [StoreTree.Entry] {
     let file: OpenFile
     do throws(Errno) {
       file = try open(path, flags: O_RDONLY | O_DIRECTORY)
@@ -73,7 +69,7 @@ struct StoreDirectory {
       throw code
     }
     defer { closedir(stream) }
-    var result: [(name: String, kind: EntryKind)] = []
+    var result: [StoreTree.Entry] = []
     while true {
       errno = 0
       guard let entry = readdir(stream) else {
@@ -85,7 +81,7 @@ struct StoreDirectory {
         $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
       }
       guard name != ".", name != ".." else { continue }
-      var kind = EntryKind.other
+      var kind = StoreTree.Kind.other
       switch Int(entry.pointee.d_type) {
       case DT_REG: kind = .file
       case DT_DIR: kind = .directory
@@ -95,11 +91,11 @@ struct StoreDirectory {
         kind = Self.kind(try status(path.isEmpty ? name : path + "/" + name))
       default: break
       }
-      result.append((name, kind))
+      result.append(StoreTree.Entry(name: name, kind: kind))
     }
   }
 
-  private static func kind(_ status: stat?) -> EntryKind {
+  private static func kind(_ status: stat?) -> StoreTree.Kind {
     switch status.map({ $0.st_mode & S_IFMT }) {
     case S_IFREG: .file
     case S_IFDIR: .directory

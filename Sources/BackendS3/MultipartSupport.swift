@@ -1,10 +1,10 @@
 internal import Backend
+internal import HTTPTransport
 internal import Model
-internal import NIOHTTP1
 internal import Platform
 
-/// Whether the store takes a condition with the last request of an upload in parts: not all that take it
-/// with a plain put do. Found out when it first matters.
+/// Whether the store takes a condition with the last request of an upload in parts: not all that
+/// take it with a plain put do. Found out when it first matters.
 final class MultipartSupport: Sendable {
   let isConditional = Lock<Bool?>(nil)
 
@@ -20,7 +20,7 @@ extension S3Store {
   func completesConditionally() async throws(StoreError) -> Bool {
     if let known = parts.isConditional.withLock({ $0 }) { return known }
     let key = "probe/\(Self.randomName())"
-    try check(try await connection.send(S3Request(method: .PUT, key: key)), key)
+    try check(try await connection.send(S3Request(method: .put, key: key)), key)
     let isConditional: Bool
     do throws(StoreError) {
       // There is one, so a store that listens refuses.
@@ -36,16 +36,16 @@ extension S3Store {
 
   /// False: there is one already. What was sent of it is given up when it fails.
   func putParts(_ key: String, _ bytes: [UInt8], ifAbsent: Bool) async throws(StoreError) -> Bool {
-    let begin = S3Request(method: .POST, key: key, query: [("uploads", "")])
+    let begin = S3Request(method: .post, key: key, query: [("uploads", "")])
     let answer = try await connection.send(begin)
     try check(answer, key)
     guard
       let upload = XMLElements(answer.body)?.first("InitiateMultipartUploadResult/UploadId"),
       !upload.isEmpty
-    else { throw .unavailable("\(connection.place) began no upload in parts") }
+    else { throw .unavailable("\(connection.place) did not begin a multipart upload") }
     do throws(StoreError) {
       let tags = try await sendParts(key, bytes, upload)
-      var end = S3Request(method: .POST, key: key, query: [("uploadId", upload)])
+      var end = S3Request(method: .post, key: key, query: [("uploadId", upload)])
       if ifAbsent { end.headers = [("if-none-match", "*")] }
       let list = tags.enumerated().map { index, tag in
         "<Part><PartNumber>\(index + 1)</PartNumber><ETag>\(tag)</ETag></Part>"
@@ -60,7 +60,8 @@ extension S3Store {
       try check(answer, key)
       // It may begin to answer before it knows that it fails.
       guard XMLElements(answer.body)?.root.hasPrefix("CompleteMultipartUploadRes") == true else {
-        throw .unavailable("\(connection.place) did not put the parts of \(key) together")
+        throw .unavailable(
+          "\(connection.place) did not complete the multipart upload of \"\(key)\"")
       }
       return true
     } catch {
@@ -71,7 +72,7 @@ extension S3Store {
 
   private func giveUp(_ key: String, _ upload: String) async {
     // Also when the caller was cancelled: parts that are left cost money.
-    let request = S3Request(method: .DELETE, key: key, query: [("uploadId", upload)])
+    let request = S3Request(method: .delete, key: key, query: [("uploadId", upload)])
     let connection = connection
     _ = await Task.detached { try? await connection.send(request) }.value
   }
@@ -112,15 +113,16 @@ extension S3Store {
   {
     let start = index * MultipartSupport.part
     var request = S3Request(
-      method: .PUT, key: key, query: [("partNumber", "\(index + 1)"), ("uploadId", upload)])
+      method: .put, key: key, query: [("partNumber", "\(index + 1)"), ("uploadId", upload)])
     request.body = Array(bytes[start..<min(start + MultipartSupport.part, bytes.count)])
     var left = 3
     while true {
       do throws(StoreError) {
         let answer = try await connection.send(request)
         try check(answer, key)
-        guard let tag = answer.headers.first(name: "etag") else {
-          throw .unavailable("\(connection.place) took a part without saying which")
+        guard let tag = answer.headers["etag"] else {
+          throw .unavailable(
+            "\(connection.place) returned no ETag for a part of a multipart upload")
         }
         return .success(tag)
       } catch {

@@ -5,7 +5,8 @@ package import Backend
 ///
 /// Without `endpoint` it is Amazon's of the region; without `region` the environment's, else
 /// `us-east-1`, which is what other stores take for their own. `style` is where the bucket's name
-/// stands: in the path, as every store of one's own has it, or in the host's name, as Amazon wants it.
+/// stands: in the path, as every store of one's own has it, or in the host's name, as Amazon wants
+/// it.
 package struct S3Address: Equatable, Sendable, CustomStringConvertible {
   package enum Style: String, Sendable { case path, virtual }
 
@@ -24,46 +25,48 @@ package struct S3Address: Equatable, Sendable, CustomStringConvertible {
   package init(_ url: String, environment: [String: String] = [:]) throws(StoreError) {
     func wrong(_ what: String) -> StoreError {
       .invalid(
-        "“\(url)” \(what); give one like s3://bucket/prefix?endpoint=https://s3.example.org&region=eu-1"
-      )
+        "\"\(url)\" \(what); use one like "
+          + "\"s3://bucket/prefix?endpoint=https://s3.example.org&region=eu-1\"")
     }
     let scheme = "s3://"
-    guard url.lowercased().hasPrefix(scheme) else { throw wrong("is no bucket's URL") }
+    guard url.lowercased().hasPrefix(scheme) else { throw wrong("is not the URL of a bucket") }
     let parts = url.dropFirst(scheme.count).split(
       separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
     let place = parts[0].split(separator: "/", omittingEmptySubsequences: true).map(String.init)
-    guard let bucket = place.first, !parts[0].hasPrefix("/") else { throw wrong("names no bucket") }
+    guard let bucket = place.first, !parts[0].hasPrefix("/") else {
+      throw wrong("does not name a bucket")
+    }
     guard (3...63).contains(bucket.utf8.count), bucket.utf8.allSatisfy(Self.isOfBucket) else {
-      throw wrong("names no bucket: those have 3 to 63 of a-z, 0-9, “.” and “-”")
+      throw wrong("does not name a bucket: a name has 3 to 63 of a-z, 0-9, \".\" and \"-\"")
     }
     self.bucket = bucket
     prefix = place.dropFirst().joined(separator: "/")
     do throws(StoreError) {
       if !prefix.isEmpty { try StoreKey.check(prefix) }
     } catch {
-      throw wrong("has a prefix with something else in it than letters, digits, “.”, “_” and “-”")
+      throw wrong("has a prefix with other characters than letters, digits, \".\", \"_\" and \"-\"")
     }
     guard prefix.utf8.count <= 100 else { throw wrong("has a prefix of more than 100 bytes") }
     var givenRegion: String?
     for item in parts.count > 1 ? parts[1].split(separator: "&") : [] {
       let pair = item.split(separator: "=", maxSplits: 1).map(String.init)
       guard pair.count == 2, let value = PercentText.decode(pair[1]), !value.isEmpty else {
-        throw wrong("has “\(item)”, which is no NAME=VALUE")
+        throw wrong("has \"\(item)\", which is not of the form NAME=VALUE")
       }
       switch pair[0] {
       case "endpoint": endpoint = value
       case "region": givenRegion = value
       case "style":
         guard let style = Style(rawValue: value) else {
-          throw wrong("has a style that is not path or virtual")
+          throw wrong("has a style that is neither \"path\" nor \"virtual\"")
         }
         givenStyle = style
       case "ca":
         guard value.hasPrefix("/") else {
-          throw wrong("has a file of certificates that is no absolute path")
+          throw wrong("has a file of certificates that is not an absolute path")
         }
         authorities = value
-      default: throw wrong("has “\(pair[0])”; known are endpoint, region, style and ca")
+      default: throw wrong("has unknown \"\(pair[0])\"; known are endpoint, region, style and ca")
       }
     }
     if endpoint == nil {
@@ -73,14 +76,14 @@ package struct S3Address: Equatable, Sendable, CustomStringConvertible {
     if var given = endpoint {
       while given.hasSuffix("/") { given.removeLast() }
       guard let found = S3Endpoint(given), found.path.isEmpty else {
-        throw wrong("has an endpoint that is not http:// or https:// and a host")
+        throw wrong("has an endpoint that is not http:// or https:// with a host")
       }
       endpoint = given
     }
     let region =
       givenRegion ?? environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"] ?? "us-east-1"
     guard !region.isEmpty, region.utf8.allSatisfy({ Self.isOfBucket($0) }) else {
-      throw wrong("has a region that is no name")
+      throw wrong("has a region that is not a name")
     }
     self.region = region
     style = givenStyle ?? (endpoint == nil && !bucket.contains(".") ? .virtual : .path)

@@ -1,4 +1,5 @@
 internal import Backend
+internal import HTTPTransport
 
 /// An answer that says no, as it is told to people: what happened, and what to do.
 ///
@@ -21,8 +22,8 @@ struct S3Failure: Equatable {
   init?(_ answer: S3Answer, now: Int64? = nil) {
     guard !(200..<300).contains(answer.status) else { return nil }
     status = answer.status
-    region = answer.headers.first(name: "x-amz-bucket-region")
-    retryAfter = answer.headers.first(name: "retry-after").flatMap(Int.init)
+    region = answer.headers["x-amz-bucket-region"]
+    retryAfter = answer.headers["retry-after"].flatMap(Int.init)
       .flatMap { (0...86_400).contains($0) ? .seconds($0) : nil }
     if !answer.body.isEmpty {
       if let xml = XMLElements(answer.body), xml.root == "Error" {
@@ -33,7 +34,7 @@ struct S3Failure: Equatable {
         isOfStore = false
       }
     }
-    if let now, let date = answer.headers.first(name: "date").flatMap(S3Time.seconds) {
+    if let now, let date = answer.headers["date"].flatMap(S3Time.seconds) {
       skew = date - now
     }
   }
@@ -49,43 +50,44 @@ struct S3Failure: Equatable {
     switch code {
     case "NoSuchKey": return .notFound(key ?? "")
     case "NoSuchBucket":
-      return .invalid("there is no bucket \(place): make it, or sign in with the right one")
+      return .invalid("\(place) does not exist; create it, or sign in with the right URL")
     case "RequestTimeTooSkewed", "RequestExpired": return .notPermitted(clock(place))
     case "InvalidAccessKeyId":
       return .notPermitted("\(place) does not know the access key; check AWS_ACCESS_KEY_ID")
     case "SignatureDoesNotMatch":
       if let skew, abs(skew) > 840 { return .notPermitted(clock(place)) }
       return .notPermitted(
-        "\(place) does not accept the signature: the secret key or the region is wrong")
+        "\(place) rejects the signature: the secret key or the region is wrong")
     case "AccessDenied", "AllAccessDisabled", "AccountProblem", "NotSignedUp":
       if let skew, abs(skew) > 840 { return .notPermitted(clock(place)) }
       return .notPermitted(
-        "\(place) denies access (\(text)): the keys need to list, get, put and delete there")
+        "\(place) denies access (\(text)); allow the keys to list, get, put and delete there")
     case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
-      return .notPermitted("the access keys for \(place) have ended (\(text)): get new ones")
+      return .notPermitted("the access keys for \(place) have expired (\(text)); get new ones")
     case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge":
-      return .noSpace("\(place) takes no more (\(text)): make room there or raise its quota")
+      return .noSpace("\(place) is full (\(text)); free some space there or raise its quota")
     case "SlowDown", "ServiceUnavailable", "TooManyRequests":
-      return .busy("\(place) asks for a pause (\(text))", retryAfter: retryAfter)
+      return .busy("\(place) is busy (\(text))", retryAfter: retryAfter)
     case "RequestTimeout", "InternalError", "OperationAborted",
       "ConditionalRequestConflict", "XAmzContentSHA256Mismatch", "BadDigest", "IncompleteBody":
-      return .unavailable("\(place) could not do it now (\(text))")
+      return .unavailable("\(place) failed temporarily (\(text))")
     case "NotImplemented":
-      return .invalid("\(place) cannot do what is needed of a store (\(text)); use another one")
+      return .invalid(
+        "\(place) lacks a function that ubiquityfs needs (\(text)); use another store")
     default: break
     }
     switch status {
     case 301, 302, 303, 307, 308:
       let hint =
-        region.map { "it is at \($0): sign in with that region or endpoint" }
+        region.map { "it is at \"\($0)\"; sign in with that region or endpoint" }
         ?? "check the endpoint and the region"
-      return .invalid("\(place) says that it is somewhere else; \(hint)")
+      return .invalid("\(place) redirects to another address; \(hint)")
     case 404 where isOfStore && key != nil: return .notFound(key ?? "")
     case 429, 503:
-      return .busy("\(place) asks for a pause (\(text))", retryAfter: retryAfter)
+      return .busy("\(place) is busy (\(text))", retryAfter: retryAfter)
     case 408, 409, 425, 500...506, 508...599:
-      return .unavailable("\(place) could not do it now (\(text))")
-    case 507: return .noSpace("\(place) takes no more (\(text))")
+      return .unavailable("\(place) failed temporarily (\(text))")
+    case 507: return .noSpace("\(place) is full (\(text))")
     case 401, 403, 407:
       return .notPermitted(
         "\(place) denies access (\(text)); check the keys and the network's proxy")
@@ -93,10 +95,10 @@ struct S3Failure: Equatable {
     }
     guard isOfStore else {
       return .invalid(
-        "\(place) answers as no S3 store does (HTTP status \(status)); check the endpoint")
+        "\(place) did not answer like an S3 store (HTTP status \(status)); check the endpoint")
     }
     return .invalid(
-      "\(place) refused a request (\(text)); check the URL's endpoint, region and style")
+      "\(place) rejected a request (\(text)); check the URL's endpoint, region and style")
   }
 
   private func clock(_ place: String) -> String {
@@ -104,7 +106,7 @@ struct S3Failure: Equatable {
       skew.map { " by \(abs($0) / 60) min \(abs($0) % 60) s" }
       ?? " by more than a quarter of an hour"
     return
-      "this machine's clock differs from that of \(place)\(difference): set it right, for instance "
-      + "with `timedatectl set-ntp true`"
+      "this machine's clock differs from that of \(place)\(difference); set it, for example with "
+      + "`timedatectl set-ntp true`"
   }
 }

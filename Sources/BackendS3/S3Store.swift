@@ -1,19 +1,19 @@
 package import Backend
-internal import NIOHTTP1
+internal import HTTPTransport
 internal import Platform
 
 /// A bucket of S3, Ceph or another store with that interface, as the backend.
 ///
-/// The log's one order stands on `If-None-Match: *`: a store that forgets it would let two devices write
-/// over each other, so `checkConditions` tries it before an account is made there. Objects are atomic and
-/// listed right after they are put on all stores that are known to honour it.
+/// The log's one order stands on `If-None-Match: *`: a store that forgets it would let two devices
+/// write over each other, so `checkConditions` tries it before an account is made there. Objects
+/// are atomic and listed right after they are put on all stores that are known to honour it.
 /// Sources: Amazon S3 API Reference; "Amazon S3 data consistency model", S3 User Guide.
 package final class S3Store: ObjectStore {
   let connection: S3Connection
   let parts: MultipartSupport
 
-  /// Reaches out only when it is first used. Throws `.invalid` for certificates that cannot be read.
-  /// `patience`: how long the store may send nothing.
+  /// Reaches out only when it is first used. Throws `.invalid` for certificates that cannot be
+  /// read. `patience`: how long the store may send nothing.
   package init(
     _ address: S3Address, environment: [String: String], patience: Duration = .seconds(30)
   ) throws(StoreError) {
@@ -23,11 +23,18 @@ package final class S3Store: ObjectStore {
 
   package var description: String { connection.address.description }
 
+  /// Checks the store's answers to `If-None-Match: *`. See `checkConditionalPuts`.
+  package func checkConditions() async throws(StoreError) {
+    try await checkConditionalPuts(
+      place: connection.place,
+      advice: "Use a store that honours them, such as Amazon S3, Ceph or MinIO")
+  }
+
   // MARK: Reading
 
   package func get(_ key: String, range: Range<UInt64>?) async throws(StoreError) -> [UInt8] {
     try StoreKey.check(key)
-    var request = S3Request(method: .GET, key: key)
+    var request = S3Request(method: .get, key: key)
     request.limit = 1 << 30
     if let range {
       guard !range.isEmpty else { return [] }
@@ -55,16 +62,16 @@ package final class S3Store: ObjectStore {
       return Array(answer.body[Int(from)..<Int(to)])
     }
     // `bytes 0-9/443`
-    let numbers = (answer.headers.first(name: "content-range") ?? "")
+    let numbers = (answer.headers["content-range"] ?? "")
       .split { !$0.isNumber && $0 != "*" }.map { UInt64($0) }
     guard numbers.count >= 2, numbers[0] == range.lowerBound, let last = numbers[1],
       last >= range.lowerBound, last < range.upperBound,
       UInt64(answer.body.count) == last - range.lowerBound + 1
     else {
-      throw .unavailable("\(connection.place) answered with another part of \(key) than asked for")
+      throw .unavailable("\(connection.place) returned another range of \"\(key)\" than requested")
     }
     if numbers.count > 2, let total = numbers[2], last + 1 < min(range.upperBound, total) {
-      throw .unavailable("\(connection.place) answered with less of \(key) than there is")
+      throw .unavailable("\(connection.place) returned less of \"\(key)\" than requested")
     }
     return answer.body
   }
@@ -112,18 +119,20 @@ package final class S3Store: ObjectStore {
       let xml = try await page(request)
       let keys = xml.all("ListBucketResult/Contents/Key")
       guard keys.count <= Self.longestPage else {
-        throw .invalid("\(connection.place) lists more than was asked for; check the endpoint")
+        throw .invalid("\(connection.place) lists more than requested; check the endpoint")
       }
       let known = result.count
       let sizes = xml.all("ListBucketResult/Contents/Size")
       for (index, key) in keys.enumerated() {
         guard key.hasPrefix(place + prefix) else {
-          throw .invalid("\(connection.place) lists what was not asked for; check the endpoint")
+          throw .invalid(
+            "\(connection.place) lists objects outside of the requested prefix; check the endpoint")
         }
         let name = String(key.dropFirst(place.count))
         guard start.map({ keyPrecedes($0, name) }) ?? true else {
           throw .invalid(
-            "\(connection.place) does not list in order after a key; use another store")
+            "\(connection.place) does not list objects in the order of their keys; use another "
+              + "store")
         }
         if isWanted(name) {
           let size = sizes.count == keys.count ? UInt64(sizes[index]) : nil
@@ -135,14 +144,14 @@ package final class S3Store: ObjectStore {
       foreignPages = result.count > known ? 0 : foreignPages + 1
       guard foreignPages <= Self.mostForeignPages else {
         throw .invalid(
-          "\(connection.place) lists \(foreignPages) pages of objects that are not ubiquityfs's "
-            + "under \(place)\(prefix); give ubiquityfs a prefix of its own")
+          "\(connection.place) lists \(foreignPages) pages of objects of other programs under "
+            + "\"\(place)\(prefix)\"; use a prefix for ubiquityfs alone")
       }
       token = keys.isEmpty ? xml.first("ListBucketResult/NextContinuationToken") : nil
       guard keys.isEmpty else { continue }
       emptyPages += 1
       guard token != nil, emptyPages <= Self.mostEmptyPages else {
-        throw .unavailable("\(connection.place) says that a list goes on, and not where")
+        throw .unavailable("\(connection.place) truncated a list and gave no token to continue it")
       }
     }
     return Array(result.prefix(limit))
@@ -187,7 +196,7 @@ package final class S3Store: ObjectStore {
 
   private func listRequest(prefix: String, limit: Int) -> S3Request {
     var request = S3Request(
-      method: .GET,
+      method: .get,
       query: [("list-type", "2"), ("max-keys", "\(limit)"), ("prefix", place + prefix)])
     request.limit = 1 << 24
     return request
@@ -199,8 +208,8 @@ package final class S3Store: ObjectStore {
     try check(answer, nil)
     guard let xml = XMLElements(answer.body), xml.root == "ListBucketResult" else {
       throw .invalid(
-        "\(connection.place) answers as no S3 store does; check the endpoint, and whether a "
-          + "network wants you to sign in to it first")
+        "\(connection.place) did not answer like an S3 store; check the endpoint, and whether the "
+          + "network requires a login first")
     }
     return xml
   }
@@ -212,7 +221,7 @@ package final class S3Store: ObjectStore {
     if bytes.count > MultipartSupport.threshold, try await completesConditionally() {
       return try await putParts(key, bytes, ifAbsent: true)
     }
-    var request = S3Request(method: .PUT, key: key)
+    var request = S3Request(method: .put, key: key)
     request.headers = [("if-none-match", "*")]
     request.body = bytes
     let answer = try await connection.send(request)
@@ -227,7 +236,7 @@ package final class S3Store: ObjectStore {
       _ = try await putParts(key, bytes, ifAbsent: false)
       return
     }
-    var request = S3Request(method: .PUT, key: key)
+    var request = S3Request(method: .put, key: key)
     request.body = bytes
     try check(try await connection.send(request), key)
   }
@@ -235,7 +244,7 @@ package final class S3Store: ObjectStore {
   package func delete(_ key: String) async throws(StoreError) {
     try StoreKey.check(key)
     do throws(StoreError) {
-      try check(try await connection.send(S3Request(method: .DELETE, key: key)), key)
+      try check(try await connection.send(S3Request(method: .delete, key: key)), key)
     } catch .notFound {}
   }
 

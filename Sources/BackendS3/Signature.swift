@@ -54,8 +54,8 @@ package struct Signature: Sendable {
     self.service = service
   }
 
-  /// The value of `Authorization`. `headers` have `x-amz-date` already, which `time` says too: as in
-  /// `20130524T000000Z`. `payload` is the hash of the body in hexadecimal.
+  /// The value of `Authorization`. `headers` have `x-amz-date` already, which `time` says too: as
+  /// in `20130524T000000Z`. `payload` is the hash of the body in hexadecimal.
   package func authorization(
     for request: SignedParts, payload: String, time: String, keys: S3Keys
   ) -> String {

@@ -1,10 +1,12 @@
 /// The elements of a store's answer, in their order: as much XML as S3 has in it.
 ///
-/// No document type, no processing but of the first line, no entities but XML's own five and numbers,
-/// at most 16 levels and 20,000 texts: an answer that has more is none of a store, and is refused like one that is cut
-/// short. Source: "Extensible Markup Language (XML) 1.0", sections 2 and 4.
+/// No document type, no processing but of the first line, no entities but XML's own five and
+/// numbers, at most 16 levels and 20,000 texts: an answer that has more is none of a store, and is
+/// refused like one that is cut short. Source: "Extensible Markup Language (XML) 1.0", sections 2
+/// and 4.
 struct XMLElements {
-  /// What stands in an element, with the names of all that it is in: `ListBucketResult/Contents/Key`.
+  /// What stands in an element, with the names of all that it is in:
+  /// `ListBucketResult/Contents/Key`.
   private(set) var texts: [(path: String, text: String)] = []
 
   func first(_ path: String) -> String? { texts.first { $0.path == path }?.text }

@@ -18,10 +18,9 @@
 #define UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP (1ULL << 36)
 #define UBIQUITY_FUSE_PASSTHROUGH (1ULL << 37)
 #define UBIQUITY_FUSE_HAS_RESEND (1ULL << 39)
-#define UBIQUITY_FUSE_OVER_IO_URING (1ULL << 41)
 
-/// What we want of the kernel beyond what libfuse asks for. A flag that the kernel does not offer is
-/// left out.
+/// What we want of the kernel beyond what libfuse asks for. A flag that the kernel does not offer
+/// is left out.
 struct ubiquity_fuse_wishes {
   uint64_t flags;
   /// With UBIQUITY_FUSE_PASSTHROUGH: how deep file systems may be stacked, this one included.

@@ -23,9 +23,6 @@ struct ubiquity_fuse_context {
   /// Called once, on the thread that answered INIT, when the kernel has taken the answer: what was
   /// granted holds from here on.
   void (*init_answered)(void *handler);
-  /// Where replies go first; gives -1 for those that are for the device. Set before the loop or null.
-  ssize_t (*send)(void *transport, struct iovec *vector, int count);
-  void *transport;
   /// Of the first request after INIT, and whether `ubiquity_fuse_number` gave the same.
   uint64_t first_number;
   int knows_numbers;
@@ -45,9 +42,10 @@ static inline void ubiquity_fuse_prove_number(struct ubiquity_fuse_context *cont
   if (ubiquity_fuse_number(request) == context->first_number) context->knows_numbers = 1;
 }
 
-/// Makes a request that libfuse 3.14 does not know one that it knows. FUSE_TMPFILE has the arguments
-/// and the answer of FUSE_CREATE; its name, `/`, is one that no entry can have. FUSE_STATX becomes
-/// FUSE_BMAP, whose arguments are shorter and which the kernel only sends for block devices.
+/// Makes a request that libfuse 3.14 does not know one that it knows. FUSE_TMPFILE has the
+/// arguments and the answer of FUSE_CREATE; its name, `/`, is one that no entry can have.
+/// FUSE_STATX becomes FUSE_BMAP, whose arguments are shorter and which the kernel only sends for
+/// block devices.
 static inline void ubiquity_fuse_translate(void *request) {
   struct fuse_in_header *header = (struct fuse_in_header *)request;
   if (header->opcode == FUSE_TMPFILE) header->opcode = FUSE_CREATE;
@@ -88,10 +86,6 @@ static inline ssize_t ubiquity_fuse_read(int fd, void *buffer, size_t length, vo
 
 static inline ssize_t ubiquity_fuse_writev(int fd, struct iovec *vector, int count, void *data) {
   struct ubiquity_fuse_context *context = (struct ubiquity_fuse_context *)data;
-  if (context->transport) {
-    ssize_t sent = context->send(context->transport, vector, count);
-    if (sent >= 0) return sent;
-  }
   struct ubiquity_fuse_init_out out;
   if (ubiquity_fuse_init_changes(&context->init, vector, count, &out)) {
     struct iovec changed[2] = {vector[0], {&out, vector[1].iov_len}};
@@ -112,7 +106,8 @@ static inline ssize_t ubiquity_fuse_splice(int from, off_t *from_offset, int to,
   return splice(from, (loff_t *)from_offset, to, (loff_t *)to_offset, length, flags);
 }
 
-/// Lets the session's INIT reply pass through `ubiquity_fuse_writev`. After mounting, before the loop.
+/// Lets the session's INIT reply pass through `ubiquity_fuse_writev`. After mounting, before the
+/// loop.
 ///
 /// Clones of the device and splicing are as without it: libfuse passes the clone's descriptor, and
 /// splices where the two splice functions are given.
@@ -126,8 +121,8 @@ static inline int ubiquity_fuse_install(struct fuse_session *session, int device
   return fuse_session_custom_io(session, &io, device);
 }
 
-/// Has the kernel queue again what it gave to a daemon and has no answer to. Their numbers have the bit
-/// UBIQUITY_FUSE_RESENT then. FUSE_NOTIFY_RESEND, Linux 6.9; gives 0 or -errno.
+/// Has the kernel queue again what it gave to a daemon and has no answer to. Their numbers have the
+/// bit UBIQUITY_FUSE_RESENT then. FUSE_NOTIFY_RESEND, Linux 6.9; gives 0 or -errno.
 static inline int ubiquity_fuse_resend(int device) {
   struct fuse_out_header header = {sizeof header, 7, 0};
   return write(device, &header, sizeof header) == sizeof header ? 0 : -errno;
@@ -153,7 +148,6 @@ static inline void ubiquity_fuse_pause(void) {
 
 static const uint64_t ubiquity_fuse_handle_killpriv_v2 = UBIQUITY_FUSE_HANDLE_KILLPRIV_V2;
 static const uint64_t ubiquity_fuse_direct_io_allow_mmap = UBIQUITY_FUSE_DIRECT_IO_ALLOW_MMAP;
-static const uint64_t ubiquity_fuse_over_io_uring = UBIQUITY_FUSE_OVER_IO_URING;
 /// Set in the number of a request that another daemon had read before.
 static const uint64_t ubiquity_fuse_resent = 1ULL << 63;
 static const uint64_t ubiquity_fuse_has_resend = UBIQUITY_FUSE_HAS_RESEND;

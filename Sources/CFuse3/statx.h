@@ -1,8 +1,8 @@
 #ifndef UBIQUITYFS_CFUSE3_STATX_H
 #define UBIQUITYFS_CFUSE3_STATX_H
 
-// FUSE_STATX, by which the kernel asks for the time of birth (Linux 6.6). libfuse 3.14 does not know it.
-// Source: the kernel's include/uapi/linux/fuse.h.
+// FUSE_STATX, by which the kernel asks for the time of birth (Linux 6.6). libfuse 3.14 does not
+// know it. Source: the kernel's include/uapi/linux/fuse.h.
 
 #include <stdint.h>
 #include <sys/sysmacros.h>

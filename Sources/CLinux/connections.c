@@ -166,7 +166,8 @@ static int kept_lock = -1;
 
 static int is_kept(int index) { return guarded[index].device >= 0 && guarded[index].record >= 0; }
 
-/// Aborts the connections that no successor can have; with `all`, those too that one could have had.
+/// Aborts the connections that no successor can have; with `all`, those too that one could have
+/// had.
 static void abort_connections(int all) {
   for (int index = 0; index < guarded_count; index++) {
     if (!all && is_kept(index)) continue;
@@ -419,8 +420,8 @@ static void crashed(int number, siginfo_t *info, void *context) {
   (void)context;
   struct linux_watchdog_message message = {linux_watchdog_act, 0, 0, 0};
   send(crash_socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  // What was there before, such as the backtraces of the language's runtime, acts now: a fault happens
-  // again when this returns, a signal that was sent has to be sent again.
+  // What was there before, such as the backtraces of the language's runtime, acts now: a fault
+  // happens again when this returns, a signal that was sent has to be sent again.
   for (int index = 0; index < crash_signal_count; index++)
     if (crash_signals[index] == number) sigaction(number, &earlier[index], NULL);
   if (info->si_code <= 0) raise(number);

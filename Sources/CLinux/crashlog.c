@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// A line in the log for a daemon that a trap or a fault ends. The handler runs in whatever state the
-// thread is in: it calls nothing that is not async-signal-safe (signal-safety(7)).
+// A line in the log for a daemon that a trap or a fault ends. The handler runs in whatever state
+// the thread is in: it calls nothing that is not async-signal-safe (signal-safety(7)).
 
 static char log_path[4096];
 static int writes_to_stderr;
@@ -83,7 +83,7 @@ static void crashed(int number, siginfo_t *info, void *context) {
     add(&text, ", address 0x");
     add_number(&text, (uint64_t)(uintptr_t)info->si_addr, 16, 1);
   }
-  add(&text, "); what close(2) answered is safe; please report it with the lines around this one\n");
+  add(&text, "). Closed files are safe. Please report this line with the lines around it.\n");
   int file = open(log_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file >= 0 && write(file, text.bytes, text.length) < 0) errno = error;
   if (file >= 0) close(file);

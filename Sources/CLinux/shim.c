@@ -10,7 +10,6 @@
 #include <linux/openat2.h>
 #include <linux/rtnetlink.h>
 #include <malloc.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -98,13 +97,6 @@ int linux_umount2(const char *path, int flags) {
 
 int linux_eventfd(void) { return (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC); }
 
-int linux_pin_thread(int processor) {
-  uint64_t mask[16] = {0};
-  if (processor < 0 || processor >= 1024) return -1;
-  mask[processor / 64] = 1ull << (processor % 64);
-  return (int)syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
-}
-
 int linux_spread_directories(const char *path) {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return -1;
@@ -127,7 +119,8 @@ long linux_malloc_slack(void) {
   fclose(file);
   if (count != 2) return 0;
   struct mallinfo2 info = mallinfo2();
-  long slack = (resident - shared) * sysconf(_SC_PAGESIZE) - (long)info.uordblks - (long)info.hblkhd;
+  long own = (resident - shared) * sysconf(_SC_PAGESIZE);
+  long slack = own - (long)info.uordblks - (long)info.hblkhd;
   return slack > 0 ? slack : 0;
 #else
   return 0;

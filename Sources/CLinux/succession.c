@@ -13,7 +13,8 @@
 /// `early=N predecessor=PROCESS lock=FILE mount=DEVICE:RECORD ...`
 const char *const linux_succession_variable = "UBIQUITYFS_SUCCESSION";
 
-/// A daemon whose thread waits in the kernel does not end. The next one finds out whether it may begin.
+/// A daemon whose thread waits in the kernel does not end. The next one finds out whether it may
+/// begin.
 static const int patience = 250;
 /// Who dies within this, in nanoseconds, died early; who crashes, within the second.
 static const uint64_t early_death = 1000000000;
@@ -123,8 +124,8 @@ void linux_become_successor(const struct linux_successor *successor,
     dup2(log, 1);
     dup2(log, 2);
   }
-  // The signal of the daemon's death may still be pending, and would end the next daemon. To ignore it
-  // for a moment takes it away.
+  // The signal of the daemon's death may still be pending, and would end the next daemon. To ignore
+  // it for a moment takes it away.
   prctl(PR_SET_PDEATHSIG, 0);
   signal(linux_death_signal(), SIG_IGN);
   signal(linux_death_signal(), SIG_DFL);

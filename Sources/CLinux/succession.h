@@ -27,9 +27,9 @@ int linux_death_signal(void);
 
 void linux_leave_mount(struct linux_legacy *legacy, int device, int record);
 
-/// Waits for the daemon's end, but not for long, and runs the next one in the place of this process.
-/// Returns when it gives up: after too many daemons that died early, and where no program can be run.
-/// `end` becomes readable with the daemon's end; `start` is when the daemon began.
+/// Waits for the daemon's end, but not for long, and runs the next one in the place of this
+/// process. Returns when it gives up: after too many daemons that died early, and where no program
+/// can be run. `end` becomes readable with the daemon's end; `start` is when the daemon began.
 void linux_become_successor(const struct linux_successor *successor,
                             const struct linux_legacy *legacy, int end, uint64_t start,
                             int is_crash);

@@ -13,16 +13,17 @@ package enum CatalogError: Error, Hashable, Sendable, CustomStringConvertible {
     case .damaged(let reason):
       """
       the catalog of this container is damaged (\(reason)); move its directory out of the state \
-      directory and mount again: what was uploaded comes back, the rest is in its content directory
+      directory and mount again: uploaded files come back, and other content stays in the moved \
+      directory
       """
     case .newerFormat(let version):
       """
-      the catalog of this container has format \(version), which a newer version of ubiquityfs \
+      the catalog of this container has format \(version), which a newer release of ubiquityfs \
       wrote; update ubiquityfs
       """
     case .system(.resourceBusy):
       "another process has the catalog of this container open; end it and try again"
-    case .system(let errno): "the catalog of this container cannot be opened: \(errno)"
+    case .system(let errno): "cannot open the catalog of this container: \(errno)"
     }
   }
 }

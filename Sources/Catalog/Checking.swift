@@ -84,13 +84,14 @@ final class Checking {
       }
       let remove = Repair.deleteEntry(parent: parent, name: name)
       if inodes[child] == nil {
-        report("“\(name)” in inode \(parent) names inode \(child), which is not there", remove)
+        report(
+          "\"\(name)\" in inode \(parent) names inode \(child), which does not exist", remove)
       } else if inodes[parent]?.kind != .directory {
-        report("“\(name)” is in inode \(parent), which is no directory", remove)
+        report("\"\(name)\" is in inode \(parent), which is not a directory", remove)
       } else if inodes[child]?.kind == .directory, entries[child] != nil {
-        report("“\(name)” in inode \(parent) is a second name of directory \(child)", remove)
+        report("\"\(name)\" in inode \(parent) is a second name of directory \(child)", remove)
       } else if child == .root {
-        report("“\(name)” in inode \(parent) names the root", remove)
+        report("\"\(name)\" in inode \(parent) names the root directory", remove)
       } else {
         entries[child, default: []].append((parent, name))
       }
@@ -115,7 +116,7 @@ final class Checking {
           reached.formUnion(passed)
         } else if let begin = passed.firstIndex(of: current) {
           let ring = passed[begin...].map(\.description).joined(separator: ", ")
-          report("directories are below themselves: inodes \(ring)", .reattach(current))
+          report("directories form a cycle: inodes \(ring)", .reattach(current))
           reached.formUnion(passed)
         } else {
           report("inode \(current) has no name", .reattach(current))
@@ -144,7 +145,7 @@ final class Checking {
       }
       if Int(inode.linkCount) != expected, inode.isOrphan || names > 0 || number == .root {
         report(
-          "inode \(number) counts \(inode.linkCount) links and has \(expected)",
+          "inode \(number) has link count \(inode.linkCount) instead of \(expected)",
           .setLinkCount(number, UInt32(clamping: expected)))
       }
       guard !inode.isOrphan, number != .root, let links = entries[number] else { continue }
@@ -153,7 +154,7 @@ final class Checking {
       }
       if isExcluded != inode.isExcluded {
         report(
-          "inode \(number) is \(inode.isExcluded ? "" : "not ")marked as staying on the device",
+          "inode \(number) is wrongly \(inode.isExcluded ? "" : "not ")marked as excluded",
           .setExcluded(number))
       }
     }
@@ -167,7 +168,7 @@ final class Checking {
       let version = try engine.shownContent(inode)
       guard inode.content == .local else {
         if version == nil {
-          report("inode \(number) is a placeholder of a version that nothing names")
+          report("inode \(number) is a placeholder for an unknown version")
         }
         continue
       }
@@ -181,12 +182,12 @@ final class Checking {
       }
       if found != inode.size {
         report(
-          "inode \(number) has \(inode.size) bytes, its content file \(key) \(found)",
+          "inode \(number) has \(inode.size) bytes, but its content file \(key) has \(found)",
           .setSize(number, found))
       }
     }
     for key in files where !needed.contains(key) {
-      report("content file \(key) is nobody's", .removeContent(key))
+      report("content file \(key) belongs to no inode", .removeContent(key))
     }
   }
 
@@ -205,10 +206,12 @@ final class Checking {
         let record = try engine.decode(record)
         for link in record?.links ?? [] {
           if links.updateValue(item, forKey: link) != nil {
-            report("two remote items are “\(link.name)” in \(link.parent)")
+            report("two remote items have the name \"\(link.name)\" in directory \(link.parent)")
           }
         }
-        if let record, record.id != item { report("the record of item \(item) is another's") }
+        if let record, record.id != item {
+          report("the record of item \(item) belongs to another item")
+        }
       } catch {
         report("the record of item \(item) cannot be read")
       }
@@ -229,7 +232,7 @@ final class Checking {
     let isWrong =
       index.count != links.count || index.contains { link, item in links[link] != item }
     if isWrong {
-      report("the index of remote names is not that of the records", .rebuildRemoteLinks)
+      report("the index of remote names does not match the records", .rebuildRemoteLinks)
     }
   }
 
@@ -302,7 +305,9 @@ final class Checking {
     var attempt = 1
     while true {
       let text = attempt == 1 ? "recovered \(number)" : "recovered \(number) \(attempt)"
-      guard let name = try? ItemName(text) else { throw CatalogDamage("no name is free") }
+      guard let name = try? ItemName(text) else {
+        throw CatalogDamage("no name is free for inode \(number)")
+      }
       attempt += 1
       guard try engine.child(name, in: .root) == nil else { continue }
       try engine.addEntry(.root, name, inode)

@@ -3,8 +3,9 @@ internal import Platform
 internal import Synchronization
 package import SystemPackage
 
-/// Of directories that someone asked about, which names are alike but for case and Unicode form. Kept in
-/// memory and up to date; a directory is read once, in pages, so that no other request waits for it.
+/// Of directories that someone asked about, which names are alike but for case and Unicode form.
+/// Kept in memory and up to date; a directory is read once, in pages, so that no other request
+/// waits for it.
 ///
 /// Its lock is a leaf: the catalog tells of changes while it holds its own.
 final class FoldedNames: Sendable {
@@ -97,8 +98,8 @@ final class FoldedNames: Sendable {
 }
 
 extension ContainerCatalog {
-  /// The names in a directory that differ from this one at most in case and Unicode form, itself among them
-  /// if it is there; in no particular order.
+  /// The names in a directory that differ from this one at most in case and Unicode form, itself
+  /// among them if it is there; in no particular order.
   package func names(like name: ItemName, in parent: InodeNumber) throws(Errno) -> [ItemName] {
     guard let folded = FoldedName(name) else {
       return try lookup(name, in: parent) == nil ? [] : [name]
@@ -126,8 +127,8 @@ extension ContainerCatalog {
     return result
   }
 
-  /// Whether a name of the item differs from that of a neighbour in case or Unicode form alone: on a system
-  /// that takes them for one only one of the two can be opened.
+  /// Whether a name of the item differs from that of a neighbour in case or Unicode form alone: on
+  /// a system that takes them for one only one of the two can be opened.
   package func hasNameCollision(_ number: InodeNumber) throws(Errno) -> Bool {
     for link in try run({ try $0.links(of: number) })
     where try names(like: link.name, in: link.parent).count > 1 {

@@ -31,9 +31,9 @@ package final class ContentFiles: Sendable {
     self.disk = disk ?? { try? DiskStatistics.of(directory) }
     self.clones = clones
     try Files.makeDirectories(directory)
-    // ext4 keeps the files of neighbouring directories together. Without a journal it then passes, at
-    // each making of a file, over every inode among them that was freed in the last minutes, one by one:
-    // making files after many were removed took several times as long.
+    // ext4 keeps the files of neighbouring directories together. Without a journal it then passes,
+    // at each making of a file, over every inode among them that was freed in the last minutes, one
+    // by one: making files after many were removed took several times as long.
     Files.spreadSubdirectories(of: directory)
     namesGoAlong = FileSystemKind.of(directory).synchronizesNames
   }
@@ -41,8 +41,8 @@ package final class ContentFiles: Sendable {
   /// Where the content file of `key` is, or would be.
   package func path(of key: ContentKey) -> String { "\(shard(of: key))/\(key)" }
 
-  /// Opens a content file. With `create` it is made where it is missing, and is empty then; without,
-  /// a missing one is ENOENT.
+  /// Opens a content file. With `create` it is made where it is missing, and is empty then;
+  /// without, a missing one is ENOENT.
   package func open(_ key: ContentKey, writable: Bool, create: Bool = false) throws(Errno)
     -> OpenFile
   {

@@ -16,8 +16,8 @@ package struct ClaimedAccess: Codable, Sendable {
 package struct ClaimRequest: Codable, Sendable {
   /// All of them at once.
   package var accesses: [ClaimedAccess]
-  /// Claims with one purpose never wait for each other, whatever connection they are of; nil is for what
-  /// has a purpose of its own.
+  /// Claims with one purpose never wait for each other, whatever connection they are of; nil is for
+  /// what has a purpose of its own.
   package var purpose: String?
   /// The presenter that the claimant speaks for: it is not asked.
   package var presenter: UInt64?

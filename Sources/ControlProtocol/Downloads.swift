@@ -1,11 +1,12 @@
-/// A command is about to be run by the process that asks, which is limited from here on until it ends, with
-/// all that it starts.
+/// A command is about to be run by the process that asks, which is limited from here on until it
+/// ends, with all that it starts.
 package struct RunRequest: Codable, Sendable {
   /// `deny` or `rangeOnly`.
   package var access: String
   /// Of `deny`: what reads get, EPERM or EAGAIN.
   package var error: String?
-  /// When the process was started, as proc_pid_stat(5) has it: a number that was given anew is another's.
+  /// When the process was started, as proc_pid_stat(5) has it: a number that was given anew is
+  /// another's.
   package var started: UInt64
 
   package init(access: String, error: String?, started: UInt64) {

@@ -237,8 +237,8 @@ package enum Methods {
     package static let name = "storage.delete"
   }
 
-  /// Answers when the claim is held; it ends with `ReleaseClaim` or with the connection. Further requests
-  /// may be made meanwhile.
+  /// Answers when the claim is held; it ends with `ReleaseClaim` or with the connection. Further
+  /// requests may be made meanwhile.
   package enum Claim: ControlMethod {
     package typealias Parameters = ClaimRequest
     package typealias Answer = GivenClaim
@@ -251,7 +251,8 @@ package enum Methods {
     package static let name = "claims.release"
   }
 
-  /// Answered whether there is such a claim of this connection or not: it may have been given meanwhile.
+  /// Answered whether there is such a claim of this connection or not: it may have been given
+  /// meanwhile.
   package enum CancelClaim: ControlMethod {
     package typealias Parameters = CancelRequest
     package typealias Answer = Nothing

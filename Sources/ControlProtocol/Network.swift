@@ -22,7 +22,7 @@ package struct LimitsReport: Codable, Sendable {
 
   package var described: String {
     func text(_ limit: UInt64?) -> String { limit.map { "\($0) bytes/s" } ?? "no limit" }
-    return "up \(text(uploadLimit)), down \(text(downloadLimit))"
+    return "upload \(text(uploadLimit)), download \(text(downloadLimit))"
   }
 }
 

@@ -1,3 +1,5 @@
+package import Model
+
 // Metadata queries over the control socket. `docs/queries.md` has what they mean.
 
 /// Where a query looks, in every mounted container.
@@ -34,7 +36,9 @@ package struct QueryReference: Codable, Sendable {
   package init(query: UInt64) { self.query = query }
 }
 
-/// What a query tells of an item: what `items.status` does, but for names that collide, with its times.
+/// What a query tells of an item: what `items.status` does, but for names that collide, with its
+/// times.
+@dynamicMemberLookup
 package struct QueryItem: Codable, Hashable, Sendable {
   package var path: PathBytes
   package var name: String
@@ -42,28 +46,12 @@ package struct QueryItem: Codable, Hashable, Sendable {
   package var size: UInt64
   package var created: String
   package var modified: String
-  package var downloadingStatus: String
-  package var isDownloading: Bool
-  package var isUploading: Bool
-  package var isUploaded: Bool
-  package var hasUnresolvedConflicts: Bool
-  package var isExcludedFromSync: Bool
-  package var isPinned: Bool
-  package var isPackage: Bool
-  package var percentDownloaded: Int
-  package var percentUploaded: Int
-  package var downloadingError: String?
-  package var uploadingError: String?
-  package var version: String?
-  package var itemIdentifier: String
-  package var container: String
+  /// Its fields stand beside the others in JSON.
+  package var status: ItemSyncStatus
 
   package init(
     path: PathBytes, name: String, kind: String, size: UInt64, created: String, modified: String,
-    downloadingStatus: String, isDownloading: Bool, isUploading: Bool, isUploaded: Bool,
-    hasUnresolvedConflicts: Bool, isExcludedFromSync: Bool, isPinned: Bool, isPackage: Bool,
-    percentDownloaded: Int, percentUploaded: Int, downloadingError: String?,
-    uploadingError: String?, version: String?, itemIdentifier: String, container: String
+    status: ItemSyncStatus
   ) {
     self.path = path
     self.name = name
@@ -71,26 +59,40 @@ package struct QueryItem: Codable, Hashable, Sendable {
     self.size = size
     self.created = created
     self.modified = modified
-    self.downloadingStatus = downloadingStatus
-    self.isDownloading = isDownloading
-    self.isUploading = isUploading
-    self.isUploaded = isUploaded
-    self.hasUnresolvedConflicts = hasUnresolvedConflicts
-    self.isExcludedFromSync = isExcludedFromSync
-    self.isPinned = isPinned
-    self.isPackage = isPackage
-    self.percentDownloaded = percentDownloaded
-    self.percentUploaded = percentUploaded
-    self.downloadingError = downloadingError
-    self.uploadingError = uploadingError
-    self.version = version
-    self.itemIdentifier = itemIdentifier
-    self.container = container
+    self.status = status
+  }
+
+  package subscript<Value>(dynamicMember member: KeyPath<ItemSyncStatus, Value>) -> Value {
+    status[keyPath: member]
+  }
+
+  private enum CodingKeys: String, CodingKey { case path, name, kind, size, created, modified }
+
+  package init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    path = try container.decode(PathBytes.self, forKey: .path)
+    name = try container.decode(String.self, forKey: .name)
+    kind = try container.decode(String.self, forKey: .kind)
+    size = try container.decode(UInt64.self, forKey: .size)
+    created = try container.decode(String.self, forKey: .created)
+    modified = try container.decode(String.self, forKey: .modified)
+    status = try ItemSyncStatus(from: decoder)
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(path, forKey: .path)
+    try container.encode(name, forKey: .name)
+    try container.encode(kind, forKey: .kind)
+    try container.encode(size, forKey: .size)
+    try container.encode(created, forKey: .created)
+    try container.encode(modified, forKey: .modified)
+    try status.encode(to: encoder)
   }
 }
 
-/// An item that fits, by the number that it has in its query: the same as long as it fits, whatever its
-/// name is.
+/// An item that fits, by the number that it has in its query: the same as long as it fits, whatever
+/// its name is.
 package struct QueryResult: Codable, Hashable, Sendable {
   package var id: UInt64
   package var item: QueryItem
@@ -156,8 +158,8 @@ package struct QueryUpdate: Codable, Sendable {
 }
 
 extension Methods {
-  /// Answers at once. Then `query.items` come, and `query.gathered`; with `watch`, `query.updated` from
-  /// then on, until `StopQuery` or the end of the connection.
+  /// Answers at once. Then `query.items` come, and `query.gathered`; with `watch`, `query.updated`
+  /// from then on, until `StopQuery` or the end of the connection.
   package enum StartQuery: ControlMethod {
     package typealias Parameters = QueryRequest
     package typealias Answer = QueryReference

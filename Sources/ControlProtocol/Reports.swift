@@ -1,3 +1,5 @@
+package import Model
+
 // The answers whose members the contract names: `--json` prints them as they are here.
 
 package struct DaemonReport: Codable, Sendable {
@@ -217,59 +219,41 @@ package struct StatusReport: Codable, Sendable {
 }
 
 /// One item: the extended attributes of the contract, and what `stat` says.
+@dynamicMemberLookup
 package struct ItemReport: Codable, Sendable {
   package var path: PathBytes
   package var kind: String
   package var size: UInt64
-  package var downloadingStatus: String
-  package var isDownloading: Bool
-  package var isUploading: Bool
-  package var isUploaded: Bool
-  package var hasUnresolvedConflicts: Bool
-  package var isExcludedFromSync: Bool
-  package var isPinned: Bool
-  package var isPackage: Bool
-  package var nameCollision: Bool
-  package var percentDownloaded: Int
-  package var percentUploaded: Int
-  /// Of a file or package: how many bytes of its content are local.
-  package var localBytes: UInt64?
-  package var downloadingError: String?
-  package var uploadingError: String?
-  package var version: String?
-  package var itemIdentifier: String
-  package var container: String
-  /// Of a directory: the name of its own policy.
-  package var policy: String?
+  /// Its fields stand beside the others in JSON.
+  package var status: ItemSyncStatus
 
-  package init(
-    path: PathBytes, kind: String, size: UInt64, downloadingStatus: String, isDownloading: Bool,
-    isUploading: Bool, isUploaded: Bool, hasUnresolvedConflicts: Bool, isExcludedFromSync: Bool,
-    isPinned: Bool, isPackage: Bool, nameCollision: Bool, percentDownloaded: Int,
-    percentUploaded: Int, localBytes: UInt64?, downloadingError: String?, uploadingError: String?,
-    version: String?, itemIdentifier: String, container: String, policy: String? = nil
-  ) {
+  package init(path: PathBytes, kind: String, size: UInt64, status: ItemSyncStatus) {
     self.path = path
     self.kind = kind
     self.size = size
-    self.downloadingStatus = downloadingStatus
-    self.isDownloading = isDownloading
-    self.isUploading = isUploading
-    self.isUploaded = isUploaded
-    self.hasUnresolvedConflicts = hasUnresolvedConflicts
-    self.isExcludedFromSync = isExcludedFromSync
-    self.isPinned = isPinned
-    self.isPackage = isPackage
-    self.nameCollision = nameCollision
-    self.percentDownloaded = percentDownloaded
-    self.percentUploaded = percentUploaded
-    self.localBytes = localBytes
-    self.downloadingError = downloadingError
-    self.uploadingError = uploadingError
-    self.version = version
-    self.itemIdentifier = itemIdentifier
-    self.container = container
-    self.policy = policy
+    self.status = status
+  }
+
+  package subscript<Value>(dynamicMember member: KeyPath<ItemSyncStatus, Value>) -> Value {
+    status[keyPath: member]
+  }
+
+  private enum CodingKeys: String, CodingKey { case path, kind, size }
+
+  package init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    path = try container.decode(PathBytes.self, forKey: .path)
+    kind = try container.decode(String.self, forKey: .kind)
+    size = try container.decode(UInt64.self, forKey: .size)
+    status = try ItemSyncStatus(from: decoder)
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(path, forKey: .path)
+    try container.encode(kind, forKey: .kind)
+    try container.encode(size, forKey: .size)
+    try status.encode(to: encoder)
   }
 }
 

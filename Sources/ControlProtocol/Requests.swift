@@ -15,8 +15,8 @@ package struct HandOverRequest: Codable, Sendable {
   /// The version of the record of a mount that it reads.
   package var record: UInt64
   package var version: String
-  /// Also from a daemon that somebody started, and not only from one that came in the place of one that
-  /// died.
+  /// Also from a daemon that somebody started, and not only from one that came in the place of one
+  /// that died.
   package var isForced: Bool
 
   package init(record: UInt64, version: String, isForced: Bool) {
@@ -41,20 +41,9 @@ package struct SignInRequest: Codable, Sendable {
   /// A passphrase, or what `account secret` printed; nil to make an account or to use the key
   /// that this machine keeps beside a directory backend.
   package var secret: String?
-  /// What of the caller's environment a bucket is reached with: access keys, region, endpoint, proxy. The
-  /// daemon may have been started from another.
+  /// The caller's variables that the backend uses, such as access keys and the proxy. The daemon
+  /// may have been started with others.
   package var environment: [String: String]?
-
-  /// The names in it that are used.
-  package static let environmentNames = [
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
-    "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE",
-    "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_DISABLED",
-    "AWS_EC2_METADATA_SERVICE_ENDPOINT", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-  ]
 
   package init(
     backend: String?, deviceName: String?, secret: String?, environment: [String: String]? = nil

@@ -156,8 +156,8 @@ extension ContainerCoordinator {
     if wait.isNew { claims.leave(wait.claimant.party) }
   }
 
-  /// Calls `body` when the claims that are in the way are over, or with false when that is given up.
-  /// `body` opens the file, or announces that.
+  /// Calls `body` when the claims that are in the way are over, or with false when that is given
+  /// up. `body` opens the file, or announces that.
   package func waitToOpen(_ wait: OpenWait, _ body: @escaping @Sendable (Bool) -> Void) -> ClaimID {
     let claims = claims
     return claims.claim([wait.access], by: wait.claimant) { id, result in

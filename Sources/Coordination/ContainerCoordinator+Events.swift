@@ -1,8 +1,8 @@
 package import Catalog
 package import Model
 
-/// Telling those who listen what happens in this container. Never with the catalog's lock held: paths are
-/// asked of it.
+/// Telling those who listen what happens in this container. Never with the catalog's lock held:
+/// paths are asked of it.
 extension ContainerCoordinator {
   /// Something that was done here to the name in the directory.
   package func tell(_ kind: ItemEvent.Kind, _ name: ItemName, in parent: InodeNumber) {
@@ -59,7 +59,8 @@ extension ContainerCoordinator {
     post(.moved, path(newName, in: newParent), from: path(name, in: parent))
   }
 
-  /// What came from other devices, and was invalidated. `device` gives who did it, if that is known.
+  /// What came from other devices, and was invalidated. `device` gives who did it, if that is
+  /// known.
   package func tell(_ changes: [ItemChange], by device: (ItemID) -> DeviceID?) {
     guard !changes.isEmpty else { return }
     noteRemote(changes)

@@ -1,6 +1,6 @@
 package import Catalog
 internal import ContentStore
-internal import Model
+package import Model
 internal import Platform
 package import SystemPackage
 
@@ -56,8 +56,8 @@ extension ContainerCoordinator {
     evicted(try catalog.evict(numbers, isOpen: { self.isOpen($0) }), isNow: isNow)
   }
 
-  /// The catalog says durably that they are remote; now their bytes may go. `isNow`: before this returns,
-  /// for who needs the room.
+  /// The catalog says durably that they are remote; now their bytes may go. `isNow`: before this
+  /// returns, for who needs the room.
   func evicted(
     _ files: [(number: InodeNumber, obsolete: ContentKey)], isNow: Bool = false
   ) {
@@ -140,10 +140,10 @@ extension ContainerCoordinator {
   /// Whether the item or a directory above it is pinned.
   package func isPinned(_ inode: Catalog.Inode) -> Bool { keeping(of: inode).isPinned }
 
-  /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the directory when
-  /// that is done in it for the first time.
+  /// `comparesNames`: whether its neighbours' names are looked at, which takes reading the
+  /// directory when that is done in it for the first time.
   package func status(of number: InodeNumber, comparesNames: Bool = true) throws(Errno)
-    -> ItemStatus
+    -> ItemSyncStatus
   {
     let inode = try catalog.inode(number)
     var result = try isPackage(inode) ? packageStatus(inode) : itemStatus(inode)
@@ -154,13 +154,13 @@ extension ContainerCoordinator {
   /// As above, for who knows this of it already, without a look at names.
   package func status(
     of inode: Catalog.Inode, isPackage: Bool, isPinned: Bool
-  ) throws(Errno) -> ItemStatus {
+  ) throws(Errno) -> ItemSyncStatus {
     try isPackage
       ? packageStatus(inode, isPinned: isPinned) : itemStatus(inode, isPinned: isPinned)
   }
 
   private func itemStatus(_ inode: Catalog.Inode, isPinned: Bool? = nil) throws(Errno)
-    -> ItemStatus
+    -> ItemSyncStatus
   {
     let number = inode.number
     let transfer = transferState(of: number)
@@ -174,13 +174,13 @@ extension ContainerCoordinator {
     }
     let isStale =
       inode.version != nil && remote?.content.map { $0.id != inode.version } ?? false
-    let downloading: ItemStatus.Downloading =
+    let downloading: ItemSyncStatus.Downloading =
       switch (inode.content, isStale) {
       case (.remote, _): .notDownloaded
       case (.local, true): .downloaded
       case (.local, false): .current
       }
-    return ItemStatus(
+    return ItemSyncStatus(
       downloadingStatus: downloading,
       isDownloading: transfer.isDownloading,
       isUploading: transfer.isUploading,
@@ -189,7 +189,6 @@ extension ContainerCoordinator {
       isExcludedFromSync: inode.isExcluded,
       isPinned: isPinned ?? self.isPinned(inode),
       isPackage: inode.isPackage,
-      nameCollision: false,
       percentDownloaded: percentDownloaded(inode),
       percentUploaded: isUploaded ? 100 : transfer.percentUploaded,
       localBytes: localBytes(inode),
@@ -197,7 +196,7 @@ extension ContainerCoordinator {
       uploadingError: transfer.uploadingError
         ?? (inode.isExcluded ? nil : transfer.storeProblem)
           ?? (isDirty && !isUploaded && !inode.isExcluded ? transfer.stoppedBy : nil),
-      version: inode.version?.description ?? "",
+      version: inode.version?.description,
       itemIdentifier: inode.item.description,
       container: container.description,
       policy: inode.kind == .directory ? inode.policy.rawValue : nil)
@@ -205,7 +204,7 @@ extension ContainerCoordinator {
 
   /// A package is what the files in it are: here when all are, sent when all are.
   private func packageStatus(_ inode: Catalog.Inode, isPinned: Bool? = nil) throws(Errno)
-    -> ItemStatus
+    -> ItemSyncStatus
   {
     var result = try itemStatus(inode, isPinned: isPinned)
     result.isPackage = true

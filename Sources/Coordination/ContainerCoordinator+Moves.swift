@@ -3,17 +3,19 @@ package import Model
 
 /// Claims and presenters go where their items go.
 extension ContainerCoordinator {
-  /// Whoever moves something in the catalog is to say so before, and `endMoving` after `noteMove` or `tell`,
-  /// whether or not it came to that.
+  /// Whoever moves something in the catalog is to say so before, and `endMoving` after `noteMove`
+  /// or `tell`, whether or not it came to that.
   package func beginMoving() { moves.begin() }
   package func endMoving() { moves.end() }
 
-  /// A program renamed something: what is claimed or presented of it, and below it, goes with it, and
-  /// presenters are told. `replaced`: what had the new name; with `isExchange` it has the old one now.
+  /// A program renamed something: what is claimed or presented of it, and below it, goes with it,
+  /// and presenters are told. `replaced`: what had the new name; with `isExchange` it has the old
+  /// one now.
   ///
-  /// A save is no move: what has come onto a name that is claimed or presented is that item from then on,
-  /// two documents that change places have been saved, and one that is renamed to a backup's name is about to
-  /// be. Source: NSFileCoordinator, of which a claim is on a URL; NSFilePresenter, presentedItemDidChange.
+  /// A save is no move: what has come onto a name that is claimed or presented is that item from
+  /// then on, two documents that change places have been saved, and one that is renamed to a
+  /// backup's name is about to be. Source: NSFileCoordinator, of which a claim is on a URL;
+  /// NSFilePresenter, presentedItemDidChange.
   package func noteMove(
     of inode: Catalog.Inode, from old: (directory: InodeNumber, name: ItemName),
     to new: (directory: InodeNumber, name: ItemName), replaced: Catalog.Inode?, isExchange: Bool

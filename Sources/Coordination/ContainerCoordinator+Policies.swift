@@ -3,8 +3,8 @@ package import Model
 internal import Platform
 package import SystemPackage
 
-/// What is kept here whatever happens, and what comes before anybody asks for it: pins, and the policies
-/// of directories.
+/// What is kept here whatever happens, and what comes before anybody asks for it: pins, and the
+/// policies of directories.
 extension ContainerCoordinator {
   /// What holds for an item by its own pin and by the directories above it.
   package struct Keeping: Hashable, Sendable {

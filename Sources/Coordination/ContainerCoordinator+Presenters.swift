@@ -1,13 +1,14 @@
 internal import Catalog
 package import Model
 
-/// Telling presenters what happens in this container: found out by the feed's thread, so that whoever does
-/// something pays no more than saying what it was. Never with the catalog's lock held.
+/// Telling presenters what happens in this container: found out by the feed's thread, so that
+/// whoever does something pays no more than saying what it was. Never with the catalog's lock held.
 extension ContainerCoordinator {
   typealias Telling = ((ClaimQueue) -> [PresenterNews]) -> Void
 
-  /// Has `body` done in its turn, with what tells presenters that are there now, but for `speakers`. It reads
-  /// the catalog and then tells once, and may be done again when something was moved in between.
+  /// Has `body` done in its turn, with what tells presenters that are there now, but for
+  /// `speakers`. It reads the catalog and then tells once, and may be done again when something was
+  /// moved in between.
   func later(
     _ weight: Int, _ speakers: Set<PresenterID>,
     _ body: @escaping @Sendable (ContainerCoordinator, Telling) -> Void
@@ -27,7 +28,8 @@ extension ContainerCoordinator {
     }
   }
 
-  /// More happened than could be kept, or moves did not end: whoever presents something is to look at it anew.
+  /// More happened than could be kept, or moves did not end: whoever presents something is to look
+  /// at it anew.
   private func presentEverything() {
     let top = ClaimPath([top])
     claims.tell(upTo: .max, except: []) { queue in

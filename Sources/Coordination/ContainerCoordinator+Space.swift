@@ -9,8 +9,8 @@ extension ContainerCoordinator {
   /// Whether there is a budget: only then uses are noted, and every close is looked at.
   package var hasBudget: Bool { space?.hasBudget ?? false }
 
-  /// A program opens or closes the file: of that the choice of what is evicted is made. Costs one write
-  /// of eight bytes, and nothing without a budget.
+  /// A program opens or closes the file: of that the choice of what is evicted is made. Costs one
+  /// write of eight bytes, and nothing without a budget.
   package func noteUse(_ number: InodeNumber) {
     uses?.note(number, at: SystemClock().nanoseconds())
   }
@@ -51,8 +51,8 @@ extension ContainerCoordinator {
     return max(lastUse(of: number), min(inode.modified, catalog.now).nanoseconds)
   }
 
-  /// Makes room for what is about to be fetched, as far as there is something to give back for it: what
-  /// somebody reads comes in any case. Nil without a budget.
+  /// Makes room for what is about to be fetched, as far as there is something to give back for it:
+  /// what somebody reads comes in any case. Nil without a budget.
   package func reserve(_ bytes: UInt64) async -> SpaceReservation? {
     guard let space, space.hasBudget else { return nil }
     return await space.reserve(bytes)
@@ -65,8 +65,8 @@ extension ContainerCoordinator {
     return max(space?.limits.marks(on: disk).minimumFree ?? share, 256 << 20)
   }
 
-  /// The disk is full. `completion` is called once, on another thread, with whether something was given
-  /// back. False: nobody could, and it is not called.
+  /// The disk is full. `completion` is called once, on another thread, with whether something was
+  /// given back. False: nobody could, and it is not called.
   package func makeRoom(
     for bytes: UInt64, _ completion: @escaping @Sendable (Bool) -> Void
   ) -> Bool {
@@ -84,9 +84,9 @@ extension ContainerCoordinator {
     }
   }
 
-  /// A file that something wrote to is being closed while more is stored than may be. Nil: nothing is to
-  /// be waited for. Else `completion` is called once, on another thread, when what was written before has
-  /// been sent and given back, or when that does not come about.
+  /// A file that something wrote to is being closed while more is stored than may be. Nil: nothing
+  /// is to be waited for. Else `completion` is called once, on another thread, when what was
+  /// written before has been sent and given back, or when that does not come about.
   package func waitForRoom(_ completion: @escaping @Sendable () -> Void) -> SpaceTicket? {
     space?.waitForRoom(completion)
   }
@@ -117,8 +117,8 @@ extension ContainerCoordinator {
 
   /// Evicts those of the files that can be, durably, and unlinks their bytes. Gives which.
   ///
-  /// It is an eviction like any other: nothing that is open, changed, not sent, pinned or claimed goes.
-  /// `claimant` has claimed them for evicting where somebody presents one.
+  /// It is an eviction like any other: nothing that is open, changed, not sent, pinned or claimed
+  /// goes. `claimant` has claimed them for evicting where somebody presents one.
   func giveBack(_ numbers: [InodeNumber], by claimant: ClaimantID? = nil) -> [InodeNumber] {
     guard storeConfirmer.evictionRefusal(since: 0) == nil else { return [] }
     let free = numbers.filter { number in
@@ -147,13 +147,14 @@ extension ContainerCoordinator {
     }
   }
 
-  /// Asks those who present an item to let go of it, and waits for their answers. Nil: somebody claims it,
-  /// or did not let go in time. Blocks; what is given is to be ended with `leave` of the claim table.
+  /// Asks those who present an item to let go of it, and waits for their answers. Nil: somebody
+  /// claims it, or did not let go in time. Blocks; what is given is to be ended with `leave` of the
+  /// claim table.
   func claimForEvicting(_ number: InodeNumber, milliseconds: Int) -> ClaimantID? {
     guard let path = (try? claimed(number))?.path else { return nil }
     let access = ClaimAccess(path, .writing(.forEvicting))
     guard !claims.isTaken(access) else { return nil }
-    let claimant = ClaimantID(claims.join(name: "making room"))
+    let claimant = ClaimantID(claims.join(name: "an eviction to free local space"))
     let isAnswered = Gate()
     let isGiven = Lock(false)
     _ = claims.claim([access], by: claimant) { _, result in

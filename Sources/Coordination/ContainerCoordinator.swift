@@ -223,8 +223,8 @@ package final class ContainerCoordinator: Sendable {
   /// Notes an open. Call it before reading the inode's generation: a remote change that is applied
   /// in between then either sees the open, or is seen by it.
   ///
-  /// `process` is the thread that opens it, 0 where that is not known; `closed` gives the same. With
-  /// `noteWriter` after it, when no lock is held, those who claim the item hear of a writer.
+  /// `process` is the thread that opens it, 0 where that is not known; `closed` gives the same.
+  /// With `noteWriter` after it, when no lock is held, those who claim the item hear of a writer.
   ///
   /// `isAnnounced`: the program is about to open the file. See `AnnouncedOpen`.
   package func opened(

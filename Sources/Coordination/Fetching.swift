@@ -47,19 +47,20 @@ package enum FetchFailure: Error, Hashable, Sendable {
 extension FetchFailure: CustomStringConvertible {
   package var description: String {
     switch self {
-    case .offline: "the device is offline; switch it online and try again"
+    case .offline: "offline mode is on; turn it off with `ubiquityfs offline off`"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
-    case .stalled: "the content did not arrive in time"
+    case .stalled: "the download timed out"
     case .unsent:
-      "the device that saved this content has not uploaded it yet; it can be read when that device is online"
+      "the device that saved this content has not uploaded it yet; it becomes readable when that "
+        + "device is online"
     case .damaged(let reason), .missing(let reason):
       "the content in the backend is damaged: \(reason)"
     case .noSpace: "the local disk is full"
-    case .refused(let reason): "the store refuses the access keys of this device: \(reason)"
+    case .refused(let reason): "the backend refuses the access keys of this device: \(reason)"
     case .cancelled: "the download was cancelled"
-    case .notFound: "the backend no longer holds the content"
+    case .notFound: "the backend no longer has the content"
     case .containerDeleted(let text): text
-    case .neverSent: "the file was removed before its device had sent its content"
+    case .neverSent: "the file was removed before its device uploaded the content"
     case .system(let errno): errno.description
     }
   }
@@ -74,8 +75,8 @@ package protocol FetchTicket: Sendable {
 /// Brings the content of placeholders. The sync engine does it; the composition root injects it,
 /// so that the file system does not know the engine.
 package protocol ContentFetching: Sendable {
-  /// Makes the bytes of `range` of the inode's remote content local. `cause` is for what is told of it:
-  /// whether it may be is decided before (`DownloadGate`).
+  /// Makes the bytes of `range` of the inode's remote content local. `cause` is for what is told of
+  /// it: whether it may be is decided before (`DownloadGate`).
   ///
   /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of
   /// the caller's or of the engine's held, and never before `fetch` has returned.
@@ -105,8 +106,8 @@ extension ContentFetching {
 package protocol VersionFetching: Sendable {
   /// Writes the whole content of a version into `file`, which is empty.
   ///
-  /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of the
-  /// caller's or of the engine's held; perhaps before this has returned.
+  /// Returns without waiting. `completion` is called exactly once, on any thread, with no lock of
+  /// the caller's or of the engine's held; perhaps before this has returned.
   func fetch(
     _ version: VersionID, of number: InodeNumber, into file: OpenFile, cause: DownloadCause,
     completion: @escaping @Sendable (Result<Void, FetchFailure>) -> Void
@@ -164,8 +165,8 @@ package protocol KernelInvalidating: Sendable {
   /// has returned, once the kernel has forgotten it; never when the mount is taken away before.
   func invalidate(_ list: [Invalidation], heard: @escaping @Sendable () -> Void)
 
-  /// Other devices' changes were applied, and `invalidate` was told what they need. Who watches the mount
-  /// is to hear of them; as `invalidate`.
+  /// Other devices' changes were applied, and `invalidate` was told what they need. Who watches the
+  /// mount is to hear of them; as `invalidate`.
   func announce(_ changes: [ItemChange])
 
   /// Waits until the kernel knows what `invalidate` was told so far; false when it did not within

@@ -67,7 +67,7 @@ package final class AccountSession: Sendable {
     logs: @escaping @Sendable (String) -> Logger
   ) throws(ControlError) {
     guard let id = device.id else {
-      throw ControlError(.failed, "\(state.device) is damaged; move it away and sign in again")
+      throw ControlError(.failed, "\"\(state.device)\" is damaged; move it away and sign in again")
     }
     self.stored = stored
     self.device = device
@@ -175,7 +175,7 @@ package final class AccountSession: Sendable {
           if case .removed = error { return }
           let text = error.description
           if connectionState.withLock({ $0.error }) != text {
-            logger.warning("the backend cannot be used: \(text)")
+            logger.warning("cannot use the backend: \(text)")
           }
           connectionState.withLock { $0.error = text }
         }
@@ -247,7 +247,7 @@ package final class AccountSession: Sendable {
       do throws(ControlError) {
         if !directory.exists {
           guard let incarnation else {
-            throw ControlError(.notFound, "the container \(id) is not on this device")
+            throw ControlError(.notFound, "the container \"\(id)\" is not on this device")
           }
           try directory.make(incarnation)
         }
@@ -264,7 +264,7 @@ package final class AccountSession: Sendable {
         session.use(space, in: directory)
         if stored.sentElsewhere == true {
           do throws(Errno) { try session.catalog.forgetSent() } catch {
-            throw ControlError(.failed, "\(id): \(error)")
+            throw ControlError(.failed, "cannot open \"\(id)\": \(error)")
           }
         }
         // Before anything changes what programs have open.
@@ -302,7 +302,7 @@ package final class AccountSession: Sendable {
     let directory = ContainerDirectory(id: id, in: state.containers)
     guard Files.exists(directory.path) else { return nil }
     let name = try SetAsideContainers(state, logger: logger).add(directory, reason: reason)
-    logger.warning("set aside what was here of \(id), as \(name): \(reason)")
+    logger.warning("set aside the local data of \"\(id)\" as \"\(name)\": \(reason)")
     return name
   }
 
@@ -312,7 +312,7 @@ package final class AccountSession: Sendable {
     do {
       try Files.removeTree(ContainerDirectory(id: id, in: state.containers).path)
     } catch {
-      throw ControlError(.failed, "what is left of \(id) here cannot be removed: \(error)")
+      throw ControlError(.failed, "cannot remove the local data of \"\(id)\": \(error)")
     }
   }
 }

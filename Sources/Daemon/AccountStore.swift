@@ -1,3 +1,4 @@
+package import Backend
 package import ControlProtocol
 internal import FoundationEssentials
 internal import Glibc
@@ -41,42 +42,14 @@ package struct StoredAccount: Codable, Equatable, Sendable {
 }
 
 extension StoredAccount {
-  /// Variables that say where access keys come from. They are replaced together: half of one pair
-  /// of keys with half of another is no pair.
-  private static let keyNames: Set<String> = [
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE",
-    "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-  ]
-
-  /// Updates what the account keeps of the environment of a further sign-in. Access keys are
-  /// replaced when that environment has some, the proxy when it names one; the rest stays as it
-  /// was. Returns whether anything changed.
-  package mutating func take(_ given: [String: String]) -> Bool {
-    var result = environment ?? [:]
-    let replaced = Set(
-      (Self.hasKeys(given) ? Array(Self.keyNames) : [])
-        + (given.keys.contains(where: Self.isProxy) ? result.keys.filter(Self.isProxy) : []))
-    for name in replaced { result[name] = nil }
-    for (name, value) in given where !Self.keyNames.contains(name) || Self.hasKeys(given) {
-      result[name] = value
-    }
+  /// Updates the stored variables by those of a further sign-in. Returns whether anything changed.
+  package mutating func take(
+    _ given: [String: String], _ variables: BackendVariables
+  ) -> Bool {
+    let result = variables.updated(environment ?? [:], by: given)
     guard result != environment ?? [:] else { return false }
     environment = result.isEmpty ? nil : result
     return true
-  }
-
-  private static func isProxy(_ name: String) -> Bool { name.lowercased().hasSuffix("_proxy") }
-
-  /// Whether access keys can be found with these variables.
-  private static func hasKeys(_ given: [String: String]) -> Bool {
-    func has(_ name: String) -> Bool { given[name]?.isEmpty == false }
-    return has("AWS_ACCESS_KEY_ID") && has("AWS_SECRET_ACCESS_KEY")
-      || [
-        "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-      ].contains(where: has)
   }
 }
 
@@ -131,7 +104,7 @@ package struct AccountStore: Sendable {
       account.secret = nil
       let secret: AccountSecret
       do throws(RemoteError) { secret = try AccountSecret(text) } catch {
-        throw ControlError(.failed, "\(state.account) has no account's secret: \(error)")
+        throw ControlError(.failed, "\"\(state.account)\" has no valid account secret: \(error)")
       }
       try save(account, secret: secret)
     }
@@ -147,11 +120,11 @@ package struct AccountStore: Sendable {
       throw error
     } catch Errno.noSuchFileOrDirectory {
       throw ControlError(
-        .failed, "\(state.secret) is missing; sign out and in again (no data is lost by that)")
+        .failed, "\"\(state.secret)\" is missing; sign out and sign in again (no data is lost)")
     } catch let error as Errno {
-      throw ControlError(.failed, "\(state.secret) cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read \"\(state.secret)\": \(error)")
     } catch {
-      throw ControlError(.failed, "\(state.secret): \(error)")
+      throw ControlError(.failed, "cannot use \"\(state.secret)\": \(error)")
     }
   }
 
@@ -165,7 +138,7 @@ package struct AccountStore: Sendable {
       try secret.bytes.withLine { line throws(Errno) in try Files.replace(state.secret, with: line)
       }
     } catch {
-      throw ControlError(.failed, "\(state.secret) cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(state.secret)\": \(error)")
     }
     try save(account)
   }
@@ -177,7 +150,7 @@ package struct AccountStore: Sendable {
         try Files.synchronizeDirectory(state.path)
       }
     } catch {
-      throw ControlError(.failed, "\(state.account) cannot be removed: \(error)")
+      throw ControlError(.failed, "cannot remove \"\(state.account)\": \(error)")
     }
   }
 
@@ -201,10 +174,10 @@ package struct AccountStore: Sendable {
     } catch let error as ControlError {
       throw error
     } catch let error as Errno {
-      throw ControlError(.failed, "\(path) cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read \"\(path)\": \(error)")
     } catch {
       throw ControlError(
-        .failed, "\(path) is damaged; move it away and sign in again (no data is lost by that)")
+        .failed, "\"\(path)\" is damaged; move it away and sign in again (no data is lost)")
     }
   }
 
@@ -215,7 +188,7 @@ package struct AccountStore: Sendable {
     guard status.st_mode & 0o077 == 0, status.st_uid == geteuid() else {
       throw ControlError(
         .notPermitted,
-        "\(path) can be read or changed by others; make sure of what it says, then chmod 600 it")
+        "other users can read or change \"\(path)\"; check its contents, then set its mode to 600")
     }
     return file
   }
@@ -226,7 +199,7 @@ package struct AccountStore: Sendable {
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
       try Files.replace(path, with: Array(try encoder.encode(value)) + [0x0A])
     } catch {
-      throw ControlError(.failed, "\(path) cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(path)\": \(error)")
     }
   }
 }

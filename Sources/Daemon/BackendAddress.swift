@@ -1,78 +1,60 @@
-internal import Backend
+package import Backend
 internal import BackendDirectory
-package import BackendS3
 package import ControlProtocol
 internal import Platform
 
-/// A backend as its URL names it.
-package struct BackendAddress: Equatable, Sendable, CustomStringConvertible {
-  package enum Place: Equatable, Sendable {
-    /// Absolute.
-    case directory(String)
-    case bucket(S3Address)
-  }
-
-  package let place: Place
-  /// Where this machine keeps a secret that it generated for the directory, so that a further state
-  /// directory of the same user signs in without being given it. Only of the directory that is used
-  /// where none is named: anywhere else the secret may not lie beside the data that it protects,
-  /// which may be another machine's or another user's to read.
+/// The backend of an account, as a user names it.
+package struct BackendAddress: Sendable, CustomStringConvertible {
+  package let location: any BackendLocation
+  /// Where this machine keeps a secret that it generated, so that a further state directory of the
+  /// same user signs in without being given it. Only the default backend beside the state directory
+  /// has one: elsewhere the secret may not lie beside the data that it protects, which may be
+  /// another machine's or another user's to read.
   package let keyFile: String?
 
-  package var description: String {
-    switch place {
-    case .directory(let path): "file://\(path)"
-    case .bucket(let address): address.description
-    }
-  }
+  package var description: String { location.description }
 
-  /// What a user should know of the way there; nil: nothing.
-  package var warning: String? {
-    guard case .bucket(let address) = place, address.base.isExposed else { return nil }
-    return
-      "the connection to \(address.base.authority) is not encrypted: others on the way see when and "
-      + "how much you store, and can delete or hold back what you store. Your files and their names stay "
-      + "sealed. Use an endpoint with https://"
-  }
+  /// A risk that the user should know of. Nil: there is none.
+  package var warning: String? { location.warning }
 
-  /// Of a directory.
-  package var path: String? {
-    if case .directory(let path) = place { path } else { nil }
-  }
+  /// The forms of all URLs, for messages and help texts.
+  package static var forms: String { BackendKinds.forms }
 
-  /// `file:///DIRECTORY`, with `%XX` for any byte, or `s3://BUCKET/PREFIX?endpoint=URL&region=R`, of which
-  /// `environment` may say what is missing. Throws `usage` for what is no backend's URL.
+  /// Reads a URL; `environment` may complete it. Throws `usage` for a URL of no backend.
   package init(_ url: String, environment: [String: String] = [:]) throws(ControlError) {
     keyFile = nil
-    guard let colon = url.firstRange(of: "://") else {
-      throw ControlError(
-        .usage, "“\(url)” is no backend's URL; give one like file:///srv/ubiquityfs")
+    guard let kind = Self.kind(of: url) else {
+      throw ControlError(.usage, "\"\(url)\" is not the URL of a backend; use \(Self.forms)")
     }
+    do throws(StoreError) {
+      location = try kind.init(url: url, environment: environment)
+    } catch {
+      throw ControlError(.usage, "\(error)")
+    }
+  }
+
+  private static func kind(of url: String) -> (any BackendLocation.Type)? {
+    guard let colon = url.firstRange(of: "://") else { return nil }
     let scheme = url[..<colon.lowerBound].lowercased()
-    let rest = url[colon.upperBound...]
-    switch scheme {
-    case "file":
-      guard rest.hasPrefix("/"), let path = PercentText.decode(rest) else {
-        throw ControlError(
-          .usage, "“\(url)” names no absolute directory; give one like file:///srv/ubiquityfs")
-      }
-      place = .directory(Configuration.absolute(path))
-    case "s3":
-      do throws(StoreError) {
-        place = .bucket(try S3Address(url, environment: environment))
-      } catch {
-        throw ControlError(.usage, "\(error)")
-      }
-    default:
-      throw ControlError(
-        .usage, "there is no backend \(scheme)://; give file:///DIRECTORY or s3://BUCKET/PREFIX")
-    }
+    return BackendKinds.all.first { $0.scheme == scheme }
   }
 
   /// The directory `ubiquityfs-cloud` beside the state directory.
   package init(besideState state: String) {
-    let path = Configuration.absolute(state + "/../ubiquityfs-cloud")
-    place = .directory(path)
-    keyFile = path + ".key"
+    let directory = DirectoryLocation(path: state + "/../ubiquityfs-cloud")
+    location = directory
+    keyFile = directory.path + ".key"
+  }
+
+  /// The variables that a sign-in stores with an account at this backend.
+  package var variables: BackendVariables { type(of: location).variables }
+
+  /// The variables of an environment that a sign-in to `url` passes to the daemon. None for the
+  /// default backend and for a URL that the daemon refuses.
+  package static func variables(
+    from environment: [String: String], for url: String?
+  ) -> [String: String] {
+    guard let url, let kind = kind(of: url) else { return [:] }
+    return kind.variables.selected(from: environment)
   }
 }

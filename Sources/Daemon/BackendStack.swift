@@ -1,9 +1,10 @@
 package import Backend
 
-/// The store of an account with what stands around it. From the outside in: news that the store does not tell
-/// are looked for; calls are let through only while the device is online and the backend is not known to be
-/// away, are done again when they may succeed a little later, keep to the limits of bandwidth, run as many at a time as is
-/// worth it, and are counted where they go out.
+/// The store of an account with what stands around it. From the outside in: news that the store
+/// does not tell are looked for; calls are let through only while the device is online and the
+/// backend is not known to be away, are done again when they may succeed a little later, keep to
+/// the limits of bandwidth, run as many at a time as is worth it, and are counted where they go
+/// out.
 package struct BackendStack: Sendable {
   package let late: LateStore
   package let metered: MeteredStore

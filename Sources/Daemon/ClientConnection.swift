@@ -4,7 +4,8 @@ package import Platform
 package import SystemPackage
 
 /// One client. Its thread alone reads from it and writes to it; what other threads have to say they
-/// leave in the outbox and wake it, so that a client that does not read keeps nobody but its own thread.
+/// leave in the outbox and wake it, so that a client that does not read keeps nobody but its own
+/// thread.
 package final class ClientConnection: Sendable {
   let socket: OpenFile
   private let buffer = Lock(LineBuffer())
@@ -33,8 +34,8 @@ package final class ClientConnection: Sendable {
   /// Who is at the other end, as the kernel has it from the moment of the connection.
   package var peer: UnixSocket.Peer? { try? UnixSocket.peer(of: socket) }
 
-  /// Since when the client has asked for nothing, of `monotonicNanoseconds`. Nil while it is answered, and of
-  /// one that holds something or is told of something until its connection ends.
+  /// Since when the client has asked for nothing, of `monotonicNanoseconds`. Nil while it is
+  /// answered, and of one that holds something or is told of something until its connection ends.
   var idleSince: UInt64? {
     guard let since = waiting.withLock({ $0 }), source.withLock({ $0 == nil }),
       endings.withLock({ $0.actions.isEmpty && !$0.isOver })
@@ -80,8 +81,8 @@ package final class ClientConnection: Sendable {
     }
   }
 
-  /// True when there is something to read, the end included. From a client that does not read nothing
-  /// more is taken: what it asks for would only be kept for it.
+  /// True when there is something to read, the end included. From a client that does not read
+  /// nothing more is taken: what it asks for would only be kept for it.
   private func waitForInput() -> Bool {
     let isSent = drain()
     let events = UnixSocket.wait(socket, orFor: wake, for: isSent ? .input : .room)
@@ -105,8 +106,8 @@ package final class ClientConnection: Sendable {
     wake.wake()
   }
 
-  /// From here on the source's lines are sent as the client reads, and what is sent later goes into it, so
-  /// that all of it is in one order. On the connection's thread.
+  /// From here on the source's lines are sent as the client reads, and what is sent later goes into
+  /// it, so that all of it is in one order. On the connection's thread.
   func setSource(_ source: any LineSource) { self.source.withLock { $0 = source } }
 
   /// The source has something.

@@ -11,19 +11,19 @@ package struct NetworkConfiguration: Equatable, Sendable {
 
   /// `wrong` makes the error of a text.
   mutating func read(_ node: Node, _ wrong: (String) -> ControlError) throws(ControlError) {
-    guard let mapping = node.mapping else { throw wrong("`network` has no keys in it") }
+    guard let mapping = node.mapping else { throw wrong("`network` has no keys") }
     for (key, value) in mapping {
       let name = key.string ?? "?"
       switch name {
       case "uploadLimit", "downloadLimit":
         guard let choice = value.string.flatMap(RateChoice.init) else {
-          throw wrong("`network.\(name)` is no limit: \(RateChoice.help)")
+          throw wrong("`network.\(name)` is not a limit; \(RateChoice.help)")
         }
         let rate: ByteRate? = if case .limit(let rate) = choice { rate } else { nil }
         if name == "uploadLimit" { uploadLimit = rate } else { downloadLimit = rate }
       case "metered":
         guard let mode = value.string.flatMap(MeteredMode.init(text:)) else {
-          throw wrong("`network.metered` is none of yes, no and auto")
+          throw wrong("`network.metered` is not one of yes, no and auto")
         }
         metered = mode
       default:

@@ -7,9 +7,9 @@ internal import Yams
 extension Configuration {
   static func parseSpace(_ node: Node, path: String) throws(ControlError) -> SpaceLimits {
     func wrong(_ what: String) -> ControlError {
-      ControlError(.usage, "the configuration file \(path): \(what)")
+      ControlError(.usage, "the configuration file \"\(path)\": \(what)")
     }
-    guard let mapping = node.mapping else { throw wrong("`space` has no keys in it") }
+    guard let mapping = node.mapping else { throw wrong("`space` has no keys") }
     var result = SpaceLimits()
     for (key, value) in mapping {
       let name = key.string ?? "?"
@@ -18,17 +18,17 @@ extension Configuration {
       }
       guard let text = value.string, let amount = amount(text) else {
         throw wrong(
-          "`space.\(name)` is no amount: give bytes as 500MB, 20GB or 1.5TiB, or a share of the disk "
-            + "as 30%")
+          "`space.\(name)` is not an amount; use bytes such as 500MB, 20GB or 1.5TiB, or a share "
+            + "of the disk such as 30%")
       }
       if name == "limit" {
         if case .bytes(let bytes) = amount, bytes < Self.leastLimit {
-          throw wrong("`space.limit` is less than 1MiB, in which nothing can be worked with")
+          throw wrong("`space.limit` is less than 1MiB, the minimum")
         }
         result.limit = amount
       } else {
         if case .share(let share) = amount, share >= 1 {
-          throw wrong("`space.minimumFree` is the whole disk")
+          throw wrong("`space.minimumFree` is not less than the whole disk")
         }
         result.minimumFree = amount
       }
@@ -38,8 +38,8 @@ extension Configuration {
 
   private static let leastLimit: UInt64 = 1 << 20
 
-  /// `20GB`, `1.5 TiB`, `268435456`, `30%`. Nil for what is none, is not more than nothing, or is more than
-  /// all of a disk.
+  /// `20GB`, `1.5 TiB`, `268435456`, `30%`. Nil for what is none, is not more than nothing, or is
+  /// more than all of a disk.
   static func amount(_ text: String) -> SpaceLimits.Amount? {
     guard text.hasSuffix("%") else {
       return ByteSize(text).flatMap { $0.bytes > 0 ? .bytes($0.bytes) : nil }

@@ -21,7 +21,7 @@ internal import Yams
 ///     trash:
 ///       days: 30                         # how long what was removed can be brought back
 ///     hydration:
-///       defaults: true                   # indexers, thumbnailers and virus scanners download nothing
+///       defaults: true                   # indexers, thumbnailers and scanners download nothing
 ///       rules:                           # see docs/hydration.md
 ///         - {executable: "/opt/scan/*", action: deny, error: EAGAIN}
 ///     packages:
@@ -31,7 +31,7 @@ internal import Yams
 ///       minimumFree: 5GB                 # or 10%: what stays free of it
 ///     compaction:
 ///       minutes: 10                      # how often it is looked whether something is due
-///       segments: 2000                   # of the log beyond a snapshot, after which another is written
+///       segments: 2000                   # of the log after which a new snapshot is written
 ///       megabytes: 8                     # or so much in them, beyond what a snapshot takes
 ///       keepSegments: 256                # that stay before a snapshot
 ///       packs: 1                         # 0: packs that nothing uses stay in the backend
@@ -40,7 +40,7 @@ internal import Yams
 ///     network:
 ///       uploadLimit: 2MB/s               # or off; `ubiquityfs limit`
 ///       downloadLimit: 10MB/s
-///       metered: auto                    # or yes, no: whether bytes cost money; `ubiquityfs metered`
+///       metered: auto                    # or yes, no: whether bytes cost money
 package struct Configuration: Equatable, Sendable {
   package var state: String?
   package var logLevel: String?
@@ -88,7 +88,7 @@ package struct Configuration: Equatable, Sendable {
         bytes = try Files.read(path)
       } catch {
         guard !isNamed, error == .noSuchFileOrDirectory || error == .notDirectory else {
-          throw ControlError(.usage, "the configuration file \(path) cannot be read: \(error)")
+          throw ControlError(.usage, "cannot read the configuration file \"\(path)\": \(error)")
         }
         bytes = []
       }
@@ -105,7 +105,7 @@ package struct Configuration: Equatable, Sendable {
     -> Configuration
   {
     func wrong(_ what: String) -> ControlError {
-      ControlError(.usage, "the configuration file \(path): \(what)")
+      ControlError(.usage, "the configuration file \"\(path)\": \(what)")
     }
     // Each command reads it; mostly there is none, and the parser takes milliseconds to begin.
     guard !text.allSatisfy(\.isWhitespace) else { return Configuration() }
@@ -120,7 +120,7 @@ package struct Configuration: Equatable, Sendable {
       let name = key.string ?? ""
       switch name {
       case "state":
-        guard let text = value.string, !text.isEmpty else { throw wrong("`state` is no path") }
+        guard let text = value.string, !text.isEmpty else { throw wrong("`state` is not a path") }
         if text == "~" || text.hasPrefix("~/"), let home {
           result.state = home + text.dropFirst()
         } else {
@@ -128,38 +128,40 @@ package struct Configuration: Equatable, Sendable {
           result.state = text
         }
       case "logLevel":
-        result.logLevel = try checked(value.string, in: logLevels, "\(path): logLevel")
+        result.logLevel = try checked(
+          value.string, in: logLevels, "the configuration file \"\(path)\": `logLevel`")
       case "mount":
-        guard let inner = value.mapping else { throw wrong("`mount` has no keys in it") }
+        guard let inner = value.mapping else { throw wrong("`mount` has no keys") }
         for (key, value) in inner {
           guard key.string == "policy" else {
             throw wrong("unknown key `mount.\(key.string ?? "?")`; known is `policy`")
           }
           result.policy = try checked(
-            value.string, in: ["ondemand", "greedy"], "\(path): mount.policy")
+            value.string, in: ["ondemand", "greedy"],
+            "the configuration file \"\(path)\": `mount.policy`")
         }
       case "sync":
-        guard let inner = value.mapping else { throw wrong("`sync` has no keys in it") }
+        guard let inner = value.mapping else { throw wrong("`sync` has no keys") }
         for (key, value) in inner {
           switch key.string {
           case "debounce":
             guard let seconds = value.float, seconds >= 0, seconds <= 3600 else {
-              throw wrong("`sync.debounce` is no number of seconds from 0 to 3600")
+              throw wrong("`sync.debounce` is not a number of seconds from 0 to 3600")
             }
             result.debounce = seconds
           case "snapshotAfter":
             guard let seconds = value.float, seconds >= 0, seconds <= 1e6 else {
-              throw wrong("`sync.snapshotAfter` is no number of seconds from 0 to 1000000")
+              throw wrong("`sync.snapshotAfter` is not a number of seconds from 0 to 1000000")
             }
             result.snapshotAfter = seconds
           case "deletionShare":
             guard let share = value.float, share >= 0, share <= 1 else {
-              throw wrong("`sync.deletionShare` is no number from 0 to 1")
+              throw wrong("`sync.deletionShare` is not a number from 0 to 1")
             }
             result.deletionShare = share
           case "deletionMinimum":
             guard let number = value.wholeNumber, number >= 0 else {
-              throw wrong("`sync.deletionMinimum` is no number of items")
+              throw wrong("`sync.deletionMinimum` is not a number of items")
             }
             result.deletionMinimum = number
           default:
@@ -169,29 +171,29 @@ package struct Configuration: Equatable, Sendable {
           }
         }
       case "trash":
-        guard let inner = value.mapping else { throw wrong("`trash` has no keys in it") }
+        guard let inner = value.mapping else { throw wrong("`trash` has no keys") }
         for (key, value) in inner {
           guard key.string == "days" else {
             throw wrong("unknown key `trash.\(key.string ?? "?")`; known is `days`")
           }
           guard let days = value.wholeNumber, (0...36_500).contains(days) else {
-            throw wrong("`trash.days` is no number of days from 0 to 36500")
+            throw wrong("`trash.days` is not a number of days from 0 to 36500")
           }
           result.keepRemovedDays = days
         }
       case "packages":
-        guard let inner = value.mapping else { throw wrong("`packages` has no keys in it") }
+        guard let inner = value.mapping else { throw wrong("`packages` has no keys") }
         for (key, value) in inner {
           guard key.string == "extensions" else {
             throw wrong("unknown key `packages.\(key.string ?? "?")`; known is `extensions`")
           }
           guard let list = value.sequence else {
-            throw wrong("`packages.extensions` is no list of names")
+            throw wrong("`packages.extensions` is not a list of names")
           }
           result.packageExtensions = try list.map { node throws(ControlError) in
             guard let text = node.string, !text.isEmpty, text != "-", text != ".",
               !text.contains("/")
-            else { throw wrong("`packages.extensions` has something that is no extension") }
+            else { throw wrong("`packages.extensions` has a value that is not an extension") }
             return text
           }
         }
@@ -201,7 +203,7 @@ package struct Configuration: Equatable, Sendable {
         } catch { throw wrong(error.reason) }
       case "space": result.space = try parseSpace(value, path: path)
       case "compaction":
-        guard let inner = value.mapping else { throw wrong("`compaction` has no keys in it") }
+        guard let inner = value.mapping else { throw wrong("`compaction` has no keys") }
         for (key, value) in inner {
           let name = key.string ?? "?"
           guard let most = compactionKeys[name] else {
@@ -210,7 +212,7 @@ package struct Configuration: Equatable, Sendable {
                 + compactionKeys.keys.sorted().map { "`\($0)`" }.joined(separator: ", "))
           }
           guard let number = value.float, number >= 0, number <= most else {
-            throw wrong("`compaction.\(name)` is no number from 0 to \(Int(most))")
+            throw wrong("`compaction.\(name)` is not a number from 0 to \(Int(most))")
           }
           result.compaction[name] = number
         }
@@ -219,9 +221,9 @@ package struct Configuration: Equatable, Sendable {
       default:
         throw wrong(
           "unknown key `\(name)`; known are state, logLevel, mount.policy, sync.debounce, "
-            + "sync.snapshotAfter, sync.deletionShare, sync.deletionMinimum, trash.days, packages.extensions, "
-            + "hydration.defaults, hydration.rules, hydration.unsent, space.limit, space.minimumFree and those of "
-            + "compaction and network")
+            + "sync.snapshotAfter, sync.deletionShare, sync.deletionMinimum, trash.days, "
+            + "packages.extensions, hydration.defaults, hydration.rules, hydration.unsent, "
+            + "space.limit, space.minimumFree and those of compaction and network")
       }
     }
     return result
@@ -231,7 +233,7 @@ package struct Configuration: Equatable, Sendable {
     throws(ControlError) -> String
   {
     guard let value, known.contains(value) else {
-      throw ControlError(.usage, "\(what) is none of \(known.joined(separator: ", "))")
+      throw ControlError(.usage, "\(what) is not one of \(known.joined(separator: ", "))")
     }
     return value
   }
@@ -241,7 +243,7 @@ package struct Configuration: Equatable, Sendable {
     -> String
   {
     func nonempty(_ text: String?) -> String? { text.flatMap { $0.isEmpty ? nil : $0 } }
-    if let flag, flag.isEmpty { throw ControlError(.usage, "--state names no directory") }
+    if let flag, flag.isEmpty { throw ControlError(.usage, "--state does not name a directory") }
     let chosen: String
     if let named = flag ?? nonempty(environment["UBIQUITYFS_STATE"]) ?? state {
       chosen = named
@@ -252,19 +254,6 @@ package struct Configuration: Equatable, Sendable {
     } else {
       throw ControlError(.usage, "HOME is not set; name the state directory with --state")
     }
-    return Self.absolute(chosen)
-  }
-
-  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked at).
-  package static func absolute(_ path: String) -> String {
-    var parts: [Substring] = []
-    if !path.hasPrefix("/"), let buffer = getcwd(nil, 0) {
-      parts = String(cString: buffer).split(separator: "/")
-      free(buffer)
-    }
-    for part in path.split(separator: "/") where part != "." {
-      if part == ".." { _ = parts.popLast() } else { parts.append(part) }
-    }
-    return "/" + parts.joined(separator: "/")
+    return Files.absolutePath(chosen)
   }
 }

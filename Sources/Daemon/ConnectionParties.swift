@@ -25,8 +25,8 @@ final class ConnectionParties: Sendable {
     }
   }
 
-  /// Only on the connection's thread. What it claims and presents ends with the connection. `shown` says
-  /// where a place is.
+  /// Only on the connection's thread. What it claims and presents ends with the connection. `shown`
+  /// says where a place is.
   func member(
     of connection: ClientConnection, in table: ClaimTable,
     shown: @escaping @Sendable (ClaimPath) -> PathBytes,
@@ -72,7 +72,7 @@ extension DaemonService {
     let member = self.member(connection, table)
     guard member.presenters.begin(limit: Self.maximumPresenters) else {
       throw ControlError(
-        .busy, "one connection presents at most \(Self.maximumPresenters) items")
+        .busy, "one connection can present at most \(Self.maximumPresenters) items")
     }
     let presenter = table.present(item.path, by: member.party)
     member.presenters.began(presenter, below: item.below)
@@ -97,7 +97,8 @@ extension DaemonService {
       let question = member.presenters.take(request.question)
     else {
       throw ControlError(
-        .notFound, "question \(request.question) is answered, or is waited for no longer")
+        .notFound,
+        "question \(request.question) was already answered, or no longer needs an answer")
     }
     if let error = request.error {
       table.refuse(question, because: String(error.prefix(Self.maximumReason)))

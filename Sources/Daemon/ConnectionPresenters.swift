@@ -3,10 +3,11 @@ internal import Coordination
 internal import Model
 internal import Platform
 
-/// The presenters of one connection: what they are asked and told goes to it as notifications, and with them,
-/// in the same order, the answers to its claims.
+/// The presenters of one connection: what they are asked and told goes to it as notifications, and
+/// with them, in the same order, the answers to its claims.
 ///
-/// Whoever asks or tells leaves it here; the connection's thread makes messages of it as the client reads.
+/// Whoever asks or tells leaves it here; the connection's thread makes messages of it as the client
+/// reads.
 final class ConnectionPresenters: PresenterListening, LineSource {
   private struct State {
     var last: UInt64 = 0

@@ -36,7 +36,8 @@ package struct ContainerDirectory: Sendable {
     } catch {}
     throw ControlError(
       .failed,
-      "\(description) is damaged; move \(path) away and mount again: what was uploaded comes back")
+      "\"\(description)\" is damaged; move \"\(path)\" away and mount again: uploaded files come "
+        + "back")
   }
 
   /// Makes the directory. `container.json` comes last: without it there is no container.
@@ -47,7 +48,7 @@ package struct ContainerDirectory: Sendable {
       let bytes = Array(try encoder.encode(Description(incarnation: "\(incarnation)")))
       try Files.replace(description, with: bytes + [0x0A])
     } catch {
-      throw ControlError(.failed, "\(path) cannot be made: \(error)")
+      throw ControlError(.failed, "cannot create \"\(path)\": \(error)")
     }
   }
 

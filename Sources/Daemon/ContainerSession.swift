@@ -12,8 +12,8 @@ package import RemoteStore
 package import SyncEngine
 package import SystemPackage
 
-/// A container that is open on this device: its catalog, its content, what keeps it in step with the
-/// backend, and its mount if there is one. Syncs from the moment that it is open.
+/// A container that is open on this device: its catalog, its content, what keeps it in step with
+/// the backend, and its mount if there is one. Syncs from the moment that it is open.
 package final class ContainerSession: Sendable {
   private enum MountState {
     case unmounted
@@ -27,7 +27,8 @@ package final class ContainerSession: Sendable {
   package let content: ContentFiles
   package let coordinator: ContainerCoordinator
   package let sync: ContainerSync
-  /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a leaf.
+  /// Where the kernel is told of changes is set with it, under this lock: the coordinator's is a
+  /// leaf.
   private let mountState = Lock(MountState.unmounted)
   private let guards: (any ConnectionGuarding)?
   private let mountList: MountList?
@@ -137,7 +138,7 @@ package final class ContainerSession: Sendable {
     let wrong = try catalog.recount(all: catalog.endedUncleanly) { key throws(Errno) in
       try content.found(key)?.blocks
     }
-    if wrong > 0 { logger.debug("the space of \(wrong) files was counted anew") }
+    if wrong > 0 { logger.debug("recounted the space of \(wrong) files") }
     for key in try catalog.unneededContent(among: try content.keys()) { try content.remove(key) }
     return written
   }
@@ -150,7 +151,7 @@ package final class ContainerSession: Sendable {
     if space.hasBudget {
       do throws(Errno) { uses = try UseTimes(path: directory.uses) } catch {
         logger.warning(
-          "\(directory.uses) cannot be used, so evictions go by files' own times: \(error)")
+          "cannot use \"\(directory.uses)\", so evictions follow the files' own times: \(error)")
       }
     }
     coordinator.setSpace(space, uses: uses)
@@ -173,11 +174,11 @@ package final class ContainerSession: Sendable {
       logger.warning(
         """
         "\(coordinator.pathText(of: number))" is still open for writing; \
-        what is written to it before the next start is uploaded then
+        data written before the next start is uploaded then
         """)
     }
     do { try catalog.close(isClean: written.isEmpty) } catch {
-      logger.error("the catalog cannot be closed: \(error)")
+      logger.error("cannot close the catalog: \(error)")
     }
   }
 
@@ -217,7 +218,7 @@ package final class ContainerSession: Sendable {
   /// Mounts; usable when it returns. The mount's end, by whomever, is noticed.
   package func mount(at mountpoint: String, _ options: MountOptions) throws(ControlError) {
     // Without the memory for it the mount ends with this daemon.
-    let record = guards == nil || options.usesRing ? nil : try? MountRecord()
+    let record = guards == nil ? nil : try? MountRecord()
     let mount = makeMount(at: mountpoint, options, record)
     try begin(mount) { () throws(MountError) in try mount.start() }
   }
@@ -228,8 +229,8 @@ package final class ContainerSession: Sendable {
     isRestored.withLock { $0 = true }
   }
 
-  /// Whether the mount there is as it was before an earlier daemon died, with these options. True once:
-  /// for who asks for the mount again.
+  /// Whether the mount there is as it was before an earlier daemon died, with these options. True
+  /// once: for who asks for the mount again.
   package func takesRestored(at mountpoint: String, _ options: MountOptions) -> Bool {
     guard let mount = mounted, mount.path == mountpoint, mount.options == options else {
       return false
@@ -254,7 +255,7 @@ package final class ContainerSession: Sendable {
       followWritten()
       return true
     } catch {
-      logger.error("the mount at \(description.mountpoint) cannot go on: \(error.message)")
+      logger.error("the mount at \"\(description.mountpoint)\" cannot continue: \(error.message)")
     }
     inherited.abandon()
     for orphan in (try? catalog.orphans()) ?? [] { coordinator.reclaim(orphan.number) }
@@ -281,9 +282,9 @@ package final class ContainerSession: Sendable {
     try mountState.withLock { state throws(ControlError) in
       switch state {
       case .mounting(let there):
-        throw ControlError(.busy, "\(id) is being mounted, at \(there.path)")
+        throw ControlError(.busy, "\"\(id)\" is being mounted at \"\(there.path)\"")
       case .mounted(let there) where there.isMounted:
-        throw ControlError(.busy, "\(id) is mounted already, at \(there.path)")
+        throw ControlError(.busy, "\"\(id)\" is already mounted at \"\(there.path)\"")
       case .mounted, .unmounted:
         state = .mounting(mount)
         coordinator.setInvalidator(mount)
@@ -300,7 +301,7 @@ package final class ContainerSession: Sendable {
     isRestored.withLock { $0 = false }
     mountList?.add(MountList.Entry(id, mount.path, mount.options))
     coordinator.tellContainer()
-    logger.info("mounted at \(mount.path)")
+    logger.info("mounted at \"\(mount.path)\"")
     _ = startThread {
       mount.waitUntilUnmounted()
       self.ended(mount)
@@ -339,9 +340,9 @@ package final class ContainerSession: Sendable {
     mountList?.remove(id)
     coordinator.tellContainer()
     do { try catalog.commit(durable: true) } catch {
-      logger.error("what was written last cannot be made durable: \(error)")
+      logger.error("cannot make the last changes durable: \(error)")
     }
-    logger.info("unmounted from \(mount.path)")
+    logger.info("unmounted from \"\(mount.path)\"")
   }
 
   /// Serves the mount no more, for another daemon to go on with it. What was done is durable then.
@@ -349,7 +350,7 @@ package final class ContainerSession: Sendable {
     mounted?.quiesce()
     do { try catalog.commit(durable: true) } catch {
       // The journal has it, and only a power cut could take it.
-      logger.error("what was done last cannot be made durable: \(error)")
+      logger.error("cannot make the last changes durable: \(error)")
     }
   }
 
@@ -373,7 +374,7 @@ package final class ContainerSession: Sendable {
         try mount.unmount(patience: 10_000, isForced: true)
       }
     } catch {
-      logger.warning("\(error); taken away all the same")
+      logger.warning("\(error); unmounting anyway")
       mount.detach()
     }
     ended(mount)
@@ -395,8 +396,8 @@ package final class ContainerSession: Sendable {
 extension ContainerSession {
   /// What `fsck` finds; with `repair` what can be put right without losing anything is.
   ///
-  /// While the container is in use, what it names and the files that there are can be read apart by a
-  /// moment; what is found is looked for again, and only what is there every time is told.
+  /// While the container is in use, what it names and the files that there are can be read apart by
+  /// a moment; what is found is looked for again, and only what is there every time is told.
   package func check(repair: Bool) throws(Errno) -> [FoundProblem] {
     var problems = try problemsNow()
     for _ in 0..<3 where !problems.isEmpty && mountpoint != nil {
@@ -409,7 +410,7 @@ extension ContainerSession {
     if repair, !problems.isEmpty {
       // Open files have content that no row names yet or any more.
       guard mountpoint == nil else {
-        return problems.map { found($0, "; unmount the container to have it repaired") }
+        return problems.map { found($0, "; unmount the container to repair it") }
       }
       // One repair may uncover another problem.
       for _ in 0..<16 {

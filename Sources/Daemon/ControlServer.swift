@@ -34,7 +34,7 @@ package final class ControlServer: Sendable {
       listener = try UnixSocket.listen(directory: directory, name: name)
     } catch {
       throw ControlError(
-        .failed, "the control socket \(directory)/\(name) cannot be made: \(error)")
+        .failed, "cannot create the control socket \"\(directory)/\(name)\": \(error)")
     }
     state.withLock { $0.listener = listener }
     _ = startThread { self.acceptLoop(listener) }
@@ -58,7 +58,7 @@ package final class ControlServer: Sendable {
       } catch {
         if state.withLock({ $0.listener == nil }) { return }
         // Out of descriptors or memory; wait for some to come back.
-        logger.warning("a connection cannot be accepted: \(error)")
+        logger.warning("cannot accept a connection: \(error)")
         usleep(100_000)
         continue
       }
@@ -69,11 +69,11 @@ package final class ControlServer: Sendable {
   private func serve(_ socket: OpenFile) {
     guard let peer = try? UnixSocket.peer(of: socket), peer.user == geteuid() || peer.user == 0
     else {
-      logger.warning("a connection of another user was refused")
+      logger.warning("refused a connection of another user")
       return
     }
     guard let connection = try? ClientConnection(socket) else {
-      logger.warning("there are no descriptors left for a connection")
+      logger.warning("refused a connection: no file descriptor is free")
       return
     }
     switch take(connection, socket.descriptor) {
@@ -101,7 +101,8 @@ package final class ControlServer: Sendable {
   }
 
   /// Where there is no room, ends the connection that has asked for nothing for the longest time:
-  /// clients that connect and say nothing keep nobody out. Waits until that one is idle long enough.
+  /// clients that connect and say nothing keep nobody out. Waits until that one is idle long
+  /// enough.
   private func take(_ connection: ClientConnection, _ descriptor: Int32) -> Admission {
     while true {
       let (result, wait) = state.withLock { state -> (Admission?, UInt64) in
@@ -141,7 +142,8 @@ package final class ControlServer: Sendable {
           .null,
           ErrorObject(
             code: ErrorCode.invalidRequest,
-            message: "a message has at most \(LineBuffer.maximumLength) bytes", status: .failed))
+            message: "the message is longer than \(LineBuffer.maximumLength) bytes",
+            status: .failed))
         return
       } catch {
         return
@@ -166,7 +168,7 @@ package final class ControlServer: Sendable {
       connection.fail(
         id,
         ErrorObject(
-          code: ErrorCode.methodNotFound, message: "unknown method \(head.method.prefix(100))",
+          code: ErrorCode.methodNotFound, message: "unknown method \"\(head.method.prefix(100))\"",
           status: .failed))
       return
     }
@@ -179,7 +181,8 @@ package final class ControlServer: Sendable {
       connection.fail(
         id,
         ErrorObject(
-          code: ErrorCode.invalidParameters, message: "wrong parameters for \(head.method)",
+          code: ErrorCode.invalidParameters,
+          message: "the parameters of \"\(head.method)\" are not valid",
           status: .failed))
     }
   }
@@ -206,8 +209,8 @@ package struct MethodTable: Sendable {
     }
   }
 
-  /// For what may take long while the connection goes on: `body` returns at once, and the reply is given
-  /// by whoever has it.
+  /// For what may take long while the connection goes on: `body` returns at once, and the reply is
+  /// given by whoever has it.
   package mutating func addLater<Method: ControlMethod>(
     _: Method.Type,
     _ body:
@@ -222,7 +225,8 @@ package struct MethodTable: Sendable {
   }
 }
 
-/// The reply to one request, to be given once, from any thread. If the method throws it is not to be given.
+/// The reply to one request, to be given once, from any thread. If the method throws it is not to
+/// be given.
 package struct LaterReply<Answer: Encodable & Sendable>: Sendable {
   let id: MessageID
   let connection: ClientConnection

@@ -8,9 +8,9 @@ internal import SystemPackage
 package enum DaemonProcess {
   package static let socketName = "control.sock"
 
-  /// Serves a state directory until SIGTERM, SIGINT or SIGHUP. On SIGUSR2 another daemon, of the program
-  /// as it is on the disk then, goes on with the mounts. `isDetached`: started by a command,
-  /// with the log file as stderr; else it logs to stderr too.
+  /// Serves a state directory until SIGTERM, SIGINT or SIGHUP. On SIGUSR2 another daemon, of the
+  /// program as it is on the disk then, goes on with the mounts. `isDetached`: started by a
+  /// command, with the log file as stderr; else it logs to stderr too.
   package static func run(
     state path: String, configuration: Configuration, isDetached: Bool, isQuiet: Bool,
     replaces: Bool = false
@@ -27,7 +27,8 @@ package enum DaemonProcess {
     pthread_sigmask(SIG_BLOCK, &signals, nil)
 
     let state = try StateDirectory.prepare(path)
-    // A daemon that came in the place of one that died gives way to one that a service manager starts.
+    // A daemon that came in the place of one that died gives way to one that a service manager
+    // starts.
     let lock: OpenFile
     if let left = succession?.lock {
       try state.takeOver(left)
@@ -47,7 +48,7 @@ package enum DaemonProcess {
       closeInherited(except: succession?.descriptors ?? [lock.descriptor])
     }
     // The directory that a command was called in must not be kept busy.
-    if chdir("/") != 0 { throw ControlError(.failed, "/ cannot be entered") }
+    if chdir("/") != 0 { throw ControlError(.failed, "cannot change to the directory \"/\"") }
     raiseDescriptorLimit()
 
     let sink = LogSink(path: state.log, isDetached: isDetached)
@@ -56,7 +57,7 @@ package enum DaemonProcess {
       configuration.logLevel.flatMap { Logger.Level(rawValue: $0) }
       ?? (isQuiet ? .warning : .info)
     let logger = sink.logger("daemon", level: level)
-    logger.info("version \(Product.version), process \(getpid()), serves \(state.path)")
+    logger.info("version \(Product.version), process \(getpid()), serves \"\(state.path)\"")
 
     let successor = Keeper.successor(
       state, logLevel: configuration.logLevel, earlyDeaths: succession?.earlyDeaths ?? 0)
@@ -103,8 +104,8 @@ package enum DaemonProcess {
     logger.info("ended")
   }
 
-  /// A pipe that a script reads from must not stay open for as long as a daemon lives that a command
-  /// in the script started.
+  /// A pipe that a script reads from must not stay open for as long as a daemon lives that a
+  /// command in the script started.
   private static func closeInherited(except kept: Set<Int32>) {
     for name in (try? Files.names(in: "/proc/self/fd")) ?? [] {
       if let descriptor = Int32(name), descriptor > 2, !kept.contains(descriptor) {

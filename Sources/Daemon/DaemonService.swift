@@ -81,7 +81,7 @@ package final class DaemonService: Sendable {
         return
       }
       guard var device = try store.device() else {
-        throw ControlError(.failed, "\(state.device) is missing; sign out and in again")
+        throw ControlError(.failed, "\"\(state.device)\" is missing; sign out and sign in again")
       }
       // Of a release whose devices signed nothing.
       if device.makeKeys() { try store.save(device) }
@@ -93,13 +93,13 @@ package final class DaemonService: Sendable {
       let secret = try store.secret()
       do throws(RemoteError) {
         guard let format = Hex.decode(Array(stored.format.utf8)) else {
-          throw .badSecret("\(state.account) is damaged")
+          throw .badSecret("\"\(state.account)\" is damaged")
         }
         account = try RemoteAccount(
           store: stack.store, secret: secret, format: format,
           device: device.identity, memory: StateMemory(state: state, logger: logger))
       } catch {
-        throw ControlError(.failed, "the account in \(state.account) cannot be opened: \(error)")
+        throw ControlError(.failed, "cannot open the account in \"\(state.account)\": \(error)")
       }
       try begin(stored, device, account, stack)
     } catch {
@@ -134,9 +134,9 @@ package final class DaemonService: Sendable {
       do throws(ControlError) {
         try MountpointCheck.run(entry.mountpoint, makesDirectory: false)
         try container.restore(at: entry.mountpoint, entry.options)
-        logger.notice("\(entry.container) is mounted at \(entry.mountpoint) again")
+        logger.notice("\"\(entry.container)\" is mounted at \"\(entry.mountpoint)\" again")
       } catch {
-        logger.error("\(entry.container) cannot be mounted again: \(error.message)")
+        logger.error("cannot mount \"\(entry.container)\" again: \(error.message)")
         mountList?.remove(entry.container)
       }
     }
@@ -175,7 +175,7 @@ package final class DaemonService: Sendable {
     }
     if let session = account { return session }
     if let error = accountError.withLock({ $0 }) { throw ControlError(.failed, error) }
-    throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
+    throw ControlError(.failed, "no account is signed in; run `ubiquityfs account sign-in` first")
   }
 
   var account: AccountSession? { current.withLock { $0 } }
@@ -183,7 +183,9 @@ package final class DaemonService: Sendable {
   func containerID(_ text: String) throws(ControlError) -> ContainerID {
     do throws(ContainerID.Invalid) { return try ContainerID(text) } catch {
       throw ControlError(
-        .usage, "“\(text)” is no container's name: \(error.reason); try iCloud.com.example.notes")
+        .usage,
+        "\"\(text)\" is not a valid container name: \(error.reason); use one like "
+          + "\"iCloud.com.example.notes\"")
     }
   }
 
@@ -209,7 +211,8 @@ package final class DaemonService: Sendable {
         guard request.backend == nil || address.description == stored.backend else {
           throw ControlError(
             .busy,
-            "signed in to \(stored.backend) already; run `ubiquityfs account sign-out` first")
+            "this device is already signed in to \"\(stored.backend)\"; run `ubiquityfs account "
+              + "sign-out` first")
         }
         try renew(stored, request)
         let device = try store.device()
@@ -228,7 +231,7 @@ package final class DaemonService: Sendable {
           try await withDeadline(.seconds(5)) { try await session.readQuota() }
         }
       }
-      logger.info("signed in to \(done.stored.backend) as \(done.device.name)")
+      logger.info("signed in to \"\(done.stored.backend)\" as \"\(done.device.name)\"")
       var answer = SignInAnswer(
         backend: done.stored.backend, device: done.device.name,
         deviceIdentifier: done.device.identifier, isNewAccount: done.isNew, wasSignedIn: false)
@@ -240,11 +243,12 @@ package final class DaemonService: Sendable {
     }
   }
 
-  /// Takes the access keys and the proxy that a further sign-in to the same bucket gives.
+  /// Takes the variables, such as access keys, that a further sign-in to the same backend gives.
   private func renew(_ stored: StoredAccount, _ request: SignInRequest) throws(ControlError) {
-    guard request.backend != nil, try BackendAddress(stored.backend).path == nil else { return }
+    guard request.backend != nil else { return }
+    let variables = try BackendAddress(stored.backend).variables
     var stored = stored
-    guard stored.take(request.environment ?? [:]) else { return }
+    guard stored.take(request.environment ?? [:], variables) else { return }
     try store.save(stored)
     account?.stack.late.use(stored.environment ?? [:])
     for session in account?.sessions ?? [] { session.sync.trigger() }
@@ -262,14 +266,14 @@ package final class DaemonService: Sendable {
     guard Files.exists(parked) else { return }
     do throws(Errno) { try Files.rename(parked, state.containers) } catch {
       try store.forgetAccount()
-      throw ControlError(.failed, "\(parked) cannot be brought back: \(error)")
+      throw ControlError(.failed, "cannot restore \"\(parked)\": \(error)")
     }
   }
 
   func signOut(_ request: SignOutRequest, _ connection: ClientConnection) throws(ControlError) {
     try turn.withLock { _ throws(ControlError) in
       guard let stored = try store.account() else {
-        throw ControlError(.failed, "nobody is signed in")
+        throw ControlError(.failed, "no account is signed in")
       }
       let session = account
       if let session {
@@ -286,7 +290,7 @@ package final class DaemonService: Sendable {
         }
       } catch {
         if let session { session.start() }
-        throw ControlError(.failed, "\(state.containers) cannot be put aside: \(error)")
+        throw ControlError(.failed, "cannot move \"\(state.containers)\" aside: \(error)")
       }
       try store.forgetAccount()
       try? Files.remove(state.quota)
@@ -294,7 +298,7 @@ package final class DaemonService: Sendable {
       current.withLock { $0 = nil }
       accountError.withLock { $0 = nil }
       tellIdentity()
-      logger.info("signed out of \(stored.backend)")
+      logger.info("signed out of \"\(stored.backend)\"")
     }
   }
 
@@ -304,12 +308,13 @@ package final class DaemonService: Sendable {
       if let first = mounted.first {
         throw ControlError(
           .busy,
-          "\(first.id) is mounted at \(first.mountpoint ?? ""); unmount it first, or add --force")
+          "\"\(first.id)\" is mounted at \"\(first.mountpoint ?? "")\"; unmount it first, or add "
+            + "--force")
       }
       for container in session.sessions where container.pendingUploads > 0 {
         throw ControlError(
           .busy,
-          "\(container.pendingUploads) items of \(container.id) are not uploaded yet; run "
+          "\(container.pendingUploads) items of \"\(container.id)\" are not uploaded yet; run "
             + "`ubiquityfs sync --wait` first, or add --force to keep them for the next sign-in")
       }
     }
@@ -350,7 +355,7 @@ package final class DaemonService: Sendable {
 
   func secret() throws(ControlError) -> SecretAnswer {
     guard try store.account() != nil else {
-      throw ControlError(.failed, "nobody is signed in; run `ubiquityfs account sign-in` first")
+      throw ControlError(.failed, "no account is signed in; run `ubiquityfs account sign-in` first")
     }
     guard let session = account else { return SecretAnswer(secret: try store.secret().text) }
     return SecretAnswer(secret: session.account.secret.text)

@@ -13,10 +13,10 @@ extension ControlError {
   package init(mapping error: any Error) {
     switch error {
     case let error as ControlError: self = error
-    case is CancellationError: self.init(.failed, "it was cancelled")
+    case is CancellationError: self.init(.failed, "the operation was cancelled")
     case let error as Errno: self.init(Self.status(of: error), "\(error)")
     case let error as ContainerID.Invalid:
-      self.init(.usage, "that is no container's name: \(error.reason)")
+      self.init(.usage, "the container name is not valid: \(error.reason)")
     case let error as StoreError: self.init(Self.status(of: error), error.description)
     case let error as RemoteError:
       let status: ExitStatus =
@@ -65,23 +65,23 @@ extension ControlError {
       case .notFound:
         self.init(.notFound, "there is no such version; see `ubiquityfs versions list`")
       case .offline:
-        self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
+        self.init(.offline, "offline mode is on; turn it off with `ubiquityfs offline off`")
       case .unreachable(let reason):
         self.init(.offline, StoreError.unreachable(reason).description)
       case .isCurrent:
         self.init(
           .usage,
-          "the current version cannot be removed; `ubiquityfs versions resolve` with --keep chooses "
-            + "another")
+          "the current version cannot be removed; choose another one with "
+            + "`ubiquityfs versions resolve --keep`")
       case .conflict(let text): self.init(.busy, text)
       case .failed(let text): self.init(.failed, text)
       }
     case let error as RestoreFailure:
       switch error {
       case .notFound:
-        self.init(.notFound, "nothing like that was removed; see `ubiquityfs trash list`")
+        self.init(.notFound, "the trash has no such item; see `ubiquityfs trash list`")
       case .offline:
-        self.init(.offline, "offline mode is on; turn it off with: ubiquityfs offline off")
+        self.init(.offline, "offline mode is on; turn it off with `ubiquityfs offline off`")
       case .unreachable(let reason):
         self.init(.offline, StoreError.unreachable(reason).description)
       case .failed(let text): self.init(.failed, text)

@@ -5,8 +5,8 @@ package import Logging
 package import Platform
 internal import SystemPackage
 
-/// A daemon gives its mounts to another program, which goes on with them: a new version of itself, or
-/// one that a service manager started.
+/// A daemon gives its mounts to another program, which goes on with them: a new version of itself,
+/// or one that a service manager started.
 ///
 /// The order: the other program has the lock and the mounts; this one stops serving; it says so and
 /// ends, as if it had been killed; the other one waits for its end and opens everything. Until this
@@ -39,13 +39,13 @@ package final class Handover: Sendable {
   ) throws(ControlError) -> HandOverAnswer {
     guard request.isForced || mayGiveWay else {
       throw ControlError(
-        .busy, "a second daemon: one serves this state directory already (process \(getpid()))")
+        .busy, "another daemon already serves this state directory (process \(getpid()))")
     }
     guard request.record == MountRecord.version else {
       throw ControlError(
         .failed,
-        "version \(request.version) cannot take over from the daemon, which is version "
-          + "\(Product.version): stop the daemon (process \(getpid())) with SIGTERM and mount again"
+        "version \(request.version) cannot take over from the daemon, which has version "
+          + "\(Product.version); stop the daemon (process \(getpid())) with SIGTERM and mount again"
       )
     }
     return try service.turn.withLock { _ throws(ControlError) in
@@ -53,7 +53,7 @@ package final class Handover: Sendable {
       do throws(Errno) {
         try give(mounts, connection.socket)
       } catch {
-        throw ControlError(.failed, "the mounts could not be handed over: \(error)")
+        throw ControlError(.failed, "cannot hand over the mounts: \(error)")
       }
       end(connection.socket)
     }
@@ -64,22 +64,23 @@ package final class Handover: Sendable {
     guard let first = others.first else { return mounts }
     throw ControlError(
       .busy,
-      "the mount at \(first) cannot go on with another daemon: its requests come by io_uring, the "
-        + "kernel is before Linux 6.16, or \(Keeper.variable)=off. Unmount it first")
+      "the mount at \"\(first)\" cannot continue with another daemon: the kernel is older than "
+        + "Linux 6.16, or \(Keeper.variable) is off; unmount it first")
   }
 
-  /// Ends the process as if it had been killed, but with everything durable and nothing under way, so
-  /// that the watchdog starts the program anew: as it is on the disk now. Returns where that cannot be.
+  /// Ends the process as if it had been killed, but with everything durable and nothing under way,
+  /// so that the watchdog starts the program anew: as it is on the disk now. Returns where that
+  /// cannot be.
   package func replaceItself() {
     service.turn.withLock { _ in
       do throws(ControlError) {
         guard try !keptMounts().isEmpty, watchdog.keeper != nil else {
-          return logger.notice("nothing is mounted that another daemon could go on with")
+          return logger.notice("no mount can continue with another daemon")
         }
       } catch {
         return logger.error("\(error.message)")
       }
-      logger.notice("another daemon goes on")
+      logger.notice("handing over to another daemon")
       service.quiesce()
       _exit(0)
     }
@@ -95,7 +96,7 @@ package final class Handover: Sendable {
   }
 
   private func end(_ socket: OpenFile) -> Never {
-    logger.notice("another daemon goes on")
+    logger.notice("handing over to another daemon")
     service.quiesce()
     do throws(Errno) {
       // If the other program is gone by now, the watchdog starts one when this process ends.
@@ -103,7 +104,7 @@ package final class Handover: Sendable {
       watchdog.end()
       try DescriptorChannel.sendEnd(to: socket)
     } catch {
-      logger.error("the other daemon is gone: \(error)")
+      logger.error("the other daemon ended during the handover: \(error)")
     }
     _exit(0)
   }
@@ -122,8 +123,8 @@ package final class Handover: Sendable {
     case taken(Succession)
   }
 
-  /// Takes over from the daemon of the directory, or takes the lock where there is none. One that begins
-  /// or ends just now has the lock and does not answer yet, or any more.
+  /// Takes over from the daemon of the directory, or takes the lock where there is none. One that
+  /// begins or ends just now has the lock and does not answer yet, or any more.
   static func begin(
     _ state: StateDirectory, isForced: Bool
   ) throws(ControlError) -> Beginning {

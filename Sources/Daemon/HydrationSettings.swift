@@ -22,7 +22,7 @@ package struct HydrationSettings: Equatable, Sendable {
 
   init(_ node: Node) throws(Invalid) {
     guard let mapping = node.mapping else {
-      throw Invalid(reason: "`hydration` has no keys in it")
+      throw Invalid(reason: "`hydration` has no keys")
     }
     for (key, value) in mapping {
       switch key.string {
@@ -33,7 +33,7 @@ package struct HydrationSettings: Equatable, Sendable {
         usesDefaults = flag
       case "rules":
         guard let list = value.sequence else {
-          throw Invalid(reason: "`hydration.rules` is no list of rules")
+          throw Invalid(reason: "`hydration.rules` is not a list of rules")
         }
         for (index, node) in list.enumerated() { rules.append(try Self.rule(node, index + 1)) }
       case "unsent": unsent = try Self.unsent(value)
@@ -47,14 +47,15 @@ package struct HydrationSettings: Equatable, Sendable {
 
   private static func unsent(_ node: Node) throws(Invalid) -> UnsentContent {
     guard let mapping = node.mapping else {
-      throw Invalid(reason: "`hydration.unsent` has no keys in it")
+      throw Invalid(reason: "`hydration.unsent` has no keys")
     }
     var result = UnsentContent()
     for (key, value) in mapping {
       switch key.string {
       case "wait":
         guard let seconds = value.float, seconds >= 0, seconds <= 3600 else {
-          throw Invalid(reason: "`hydration.unsent.wait` is no number of seconds from 0 to 3600")
+          throw Invalid(
+            reason: "`hydration.unsent.wait` is not a number of seconds from 0 to 3600")
         }
         result.wait = .milliseconds(Int64(seconds * 1000))
       case "error":
@@ -88,18 +89,18 @@ package struct HydrationSettings: Equatable, Sendable {
       values[name] = text
     }
     guard values["executable"] != nil || values["cgroup"] != nil else {
-      throw wrong("names neither `executable` nor `cgroup`; `executable: \"*\"` is every program")
+      throw wrong("has neither `executable` nor `cgroup`; `executable: \"*\"` matches all programs")
     }
     if let pattern = values["executable"], pattern.contains("/"), !pattern.hasPrefix("/"),
       !pattern.hasPrefix("*")
     {
       throw wrong(
-        "has an `executable` that can match nothing: a path begins with `/` or `*`, not “\(pattern)”"
-      )
+        "has an `executable` that matches no program: a path must begin with `/` or `*`, not "
+          + "\"\(pattern)\"")
     }
     if let pattern = values["cgroup"], !pattern.hasPrefix("/"), !pattern.hasPrefix("*") {
       throw wrong(
-        "has a `cgroup` that can match nothing: it begins with `/` or `*`, not “\(pattern)”")
+        "has a `cgroup` that matches no program: it must begin with `/` or `*`, not \"\(pattern)\"")
     }
     let access: DownloadAccess
     switch values["action"] {
@@ -108,17 +109,17 @@ package struct HydrationSettings: Equatable, Sendable {
     case "deny":
       let error = values["error"] ?? "EPERM"
       guard let errno = DownloadAccess.errors[error] else {
-        throw wrong("has an `error` that is neither EPERM nor EAGAIN but “\(error)”")
+        throw wrong("has the error \"\(error)\"; known are EPERM and EAGAIN")
       }
       access = .deny(errno)
     case let action:
       throw wrong(
-        (action.map { "has the action “\($0)”" } ?? "has no `action`")
-          + "; there are `allow`, `range-only` and `deny`")
+        (action.map { "has the action \"\($0)\"" } ?? "has no `action`")
+          + "; known are `allow`, `range-only` and `deny`")
     }
     if case .deny = access {
     } else if values["error"] != nil {
-      throw wrong("has an `error`, which is for the action `deny` alone")
+      throw wrong("has an `error`, which is only for the action `deny`")
     }
     let what = [
       values["executable"].map { "executable \($0)" }, values["cgroup"].map { "cgroup \($0)" },

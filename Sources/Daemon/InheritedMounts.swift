@@ -66,7 +66,7 @@ package final class InheritedMounts: Sendable {
       if let mount = Mount(kept) { found[mount.description.container] = mount }
     }
     if found.count < succession.mounts.count {
-      logger.warning("not all mounts of the earlier daemon are understood")
+      logger.warning("cannot take over all mounts of the earlier daemon")
     }
     mounts = Lock(found)
   }
@@ -89,23 +89,24 @@ package final class InheritedMounts: Sendable {
       defer { mounts = [:] }
       return Array(mounts.values)
     }) {
-      logger.error("the mount at \(mount.description.mountpoint) cannot go on")
+      logger.error("the mount at \"\(mount.description.mountpoint)\" cannot continue")
       mount.abandon()
     }
   }
 
-  /// Waits until nothing of the earlier daemon can touch the state directory any more: it is gone, or
-  /// only threads are left that wait for an answer of this one, and end with it. Otherwise its mounts
-  /// are given up, so that it ends. Throws when it does not.
+  /// Waits until nothing of the earlier daemon can touch the state directory any more: it is gone,
+  /// or only threads are left that wait for an answer of this one, and end with it. Otherwise its
+  /// mounts are given up, so that it ends. Throws when it does not.
   func waitForEnd(of predecessor: Int32) throws(ControlError) {
     if wait(for: predecessor, milliseconds: 2000) { return }
-    logger.error("the earlier daemon (\(predecessor)) does not end; its mounts are given up")
+    logger.error("the earlier daemon (process \(predecessor)) does not end; giving up its mounts")
     abandonRest()
     if wait(for: predecessor, milliseconds: 10_000) { return }
     throw ControlError(
       .failed,
-      "the daemon (process \(predecessor)) was killed, and the kernel cannot end it yet: a thread of it "
-        + "waits for something, such as a network file system. Try again when that answers.")
+      "the daemon (process \(predecessor)) was killed, and the kernel cannot end it yet: one of "
+        + "its threads waits in the kernel, for example for a network file system; try again when "
+        + "that answers")
   }
 
   private func wait(for process: Int32, milliseconds: Int) -> Bool {

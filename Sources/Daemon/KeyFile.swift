@@ -19,8 +19,8 @@ struct KeyFile {
       else {
         throw ControlError(
           .notPermitted,
-          "\(path) can be read or changed by others, or is another user's: pass the secret with "
-            + "--secret-file")
+          "another user owns \"\(path)\", or other users can read or change it; pass the secret "
+            + "with --secret-file")
       }
       return try AccountSecret(SecretBytes(firstLineOf: file))
     } catch Errno.noSuchFileOrDirectory {
@@ -28,7 +28,7 @@ struct KeyFile {
     } catch let error as ControlError {
       throw error
     } catch {
-      throw ControlError(.failed, "\(path) cannot be used: \(error)")
+      throw ControlError(.failed, "cannot use \"\(path)\": \(error)")
     }
   }
 
@@ -38,7 +38,7 @@ struct KeyFile {
       try secret.bytes.withLine { line throws(Errno) in try Files.replace(path, with: line) }
     } catch {
       throw ControlError(
-        .failed, "the account's new secret cannot be kept in \(path): \(error)")
+        .failed, "cannot save the account's new secret in \"\(path)\": \(error)")
     }
   }
 
@@ -52,7 +52,7 @@ struct KeyFile {
       return try self.secret() ?? secret
     } catch {
       throw ControlError(
-        .failed, "the new account's secret cannot be kept in \(path): \(error)")
+        .failed, "cannot save the new account's secret in \"\(path)\": \(error)")
     }
   }
 }

@@ -1,6 +1,4 @@
 package import Backend
-internal import BackendDirectory
-internal import BackendS3
 internal import Platform
 
 /// A store that is opened when it is first used, and again until that works: a device starts while
@@ -22,16 +20,14 @@ package final class LateStore: ObjectStore {
 
   package var description: String { address.description }
 
-  /// Makes the store if there is none, and makes sure that it does what is needed of one.
+  /// Makes the store if there is none, and checks that it keeps the promises of a store.
   package func make() async throws(StoreError) {
-    switch address.place {
-    case .directory(let path):
-      let store = try DirectoryStore(path: path, createIfMissing: true)
-      state.withLock { $0.opened = store }
-    case .bucket:
-      guard let store = try store() as? S3Store else { return }
-      try await store.checkConditions()
-    }
+    let store = try await address.location.make(environment(state.withLock { $0.environment }))
+    state.withLock { $0.opened = store }
+  }
+
+  private func environment(_ given: [String: String]) -> [String: String] {
+    ProcessEnvironment.all.merging(given) { _, given in given }
   }
 
   /// From now on with these access keys.
@@ -45,13 +41,7 @@ package final class LateStore: ObjectStore {
   private func store() throws(StoreError) -> any ObjectStore {
     let (opened, given) = state.withLock { ($0.opened, $0.environment) }
     if let opened { return opened }
-    let store: any ObjectStore
-    switch address.place {
-    case .directory(let path): store = try DirectoryStore(path: path, createIfMissing: false)
-    case .bucket(let address):
-      let environment = ProcessEnvironment.all.merging(given) { _, given in given }
-      store = try S3Store(address, environment: environment)
-    }
+    let store = try address.location.open(environment(given))
     return state.withLock { state in
       // Of two that open it at once both use one: it has connections.
       if let first = state.opened { return first }
@@ -99,10 +89,5 @@ package final class LateStore: ObjectStore {
   }
 
   /// Known before it can be opened: who listens decides once.
-  package var looksForNews: Bool {
-    switch address.place {
-    case .directory: false
-    case .bucket: true
-    }
-  }
+  package var looksForNews: Bool { address.location.looksForNews }
 }

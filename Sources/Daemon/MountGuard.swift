@@ -22,14 +22,15 @@ package final class MountGuard: ConnectionGuarding {
     guard !watchdog.add(connection) else { return }
     logger.notice(
       """
-      \(connection.mount.mountpoint) may hang if this daemon is killed: nothing could abort its connection. \
-      As root, run "mount -t fusectl none /sys/fs/fuse/connections".
+      the mount at "\(connection.mount.mountpoint)" may hang if this daemon is killed, because no \
+      process could abort its connection. As root, run \
+      `mount -t fusectl none /sys/fs/fuse/connections`.
       """)
   }
 
   package func keeps(_ connection: AbortableConnection, _ mount: KeptMount) {
     if watchdog.keep(connection, mount) {
-      logger.debug("\(connection.mount.mountpoint) outlives this daemon")
+      logger.debug("the mount at \"\(connection.mount.mountpoint)\" can outlive this daemon")
     }
   }
 
@@ -46,7 +47,7 @@ package final class MountGuard: ConnectionGuarding {
         let keeper = watchdog.keeper.flatMap { Processes.start(of: $0) }
         try ServedMounts(daemon: daemon, keeper: keeper, mounts: mounts).write(path)
       } catch {
-        logger.warning("\(path) cannot be written: \(error)")
+        logger.warning("cannot write \"\(path)\": \(error)")
       }
     }
   }

@@ -4,8 +4,9 @@ package import MountDriver
 internal import Platform
 internal import SystemPackage
 
-/// What is mounted, in a file that outlives a daemon that dies: the next one mounts it again. A mount
-/// that ends in any other way is not in it any more. The lock is a leaf, held over a small write.
+/// What is mounted, in a file that outlives a daemon that dies: the next one mounts it again. A
+/// mount that ends in any other way is not in it any more. The lock is a leaf, held over a small
+/// write.
 package final class MountList: Sendable {
   package struct Entry: Sendable {
     package let container: ContainerID

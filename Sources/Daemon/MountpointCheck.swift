@@ -19,7 +19,8 @@ enum MountpointCheck {
     guard let result else {
       throw ControlError(
         .timedOut,
-        "the mount point \(path) does not answer; unmount what is mounted there or above it first")
+        "the mount point \"\(path)\" does not answer; unmount the file system there or above it "
+          + "first")
     }
     try result.get()
   }
@@ -34,12 +35,13 @@ enum MountpointCheck {
     } catch {
       switch error {
       case .noSuchFileOrDirectory:
-        throw ControlError(.notFound, "the mount point \(path) does not exist; make it first")
+        throw ControlError(
+          .notFound, "the mount point \"\(path)\" does not exist; create the directory first")
       case .notDirectory:
-        throw ControlError(.failed, "the mount point \(path) is not a directory")
+        throw ControlError(.failed, "the mount point \"\(path)\" is not a directory")
       default:
         throw ControlError(
-          ControlError.status(of: error), "the mount point \(path) cannot be used: \(error)")
+          ControlError.status(of: error), "cannot use the mount point \"\(path)\": \(error)")
       }
     }
     do throws(Errno) {
@@ -50,13 +52,14 @@ enum MountpointCheck {
     } catch {
       switch error {
       case .resourceBusy:
-        throw ControlError(.busy, "something is mounted at \(path) already")
+        throw ControlError(
+          .busy, "a file system is already mounted at \"\(path)\"; unmount it first")
       case .directoryNotEmpty:
         throw ControlError(
-          .busy, "the mount point \(path) is not empty; mount at an empty directory")
+          .busy, "the mount point \"\(path)\" is not empty; mount at an empty directory")
       default:
         throw ControlError(
-          ControlError.status(of: error), "the mount point \(path) cannot be used: \(error)")
+          ControlError.status(of: error), "cannot use the mount point \"\(path)\": \(error)")
       }
     }
   }

@@ -56,14 +56,14 @@ final class PendingClaim: Sendable {
     guard limit > 0 else {
       // Presenters answer soon, or are passed over.
       if table.isWaiting(id) {
-        giveUp(.waiting, ControlError(.busy, "somebody else has a claim on it"))
+        giveUp(.waiting, ControlError(.busy, "another program has a claim on the item"))
       }
       return
     }
     let timer = Task.detached { [self] in
       try? await Task.sleep(for: .seconds(limit))
       guard !Task.isCancelled else { return }
-      giveUp(.waiting, ControlError(.timedOut, "the claim was not given in \(limit) s"))
+      giveUp(.waiting, ControlError(.timedOut, "the claim was not granted within \(limit) s"))
     }
     state.withLock { state in
       if state.stage == .waiting { state.timer = timer } else { timer.cancel() }
@@ -97,14 +97,14 @@ final class PendingClaim: Sendable {
     case .failure(.refused(let name, let reason)):
       give(
         .failure(
-          ControlError(.failed, "\(name) has the item and could not let go of it: \(reason)")))
-    case .failure(.cancelled): give(.failure(ControlError(.failed, "the claim was given up")))
+          ControlError(.failed, "\(name) has the item and could not release it: \(reason)")))
+    case .failure(.cancelled): give(.failure(ControlError(.failed, "the claim was cancelled")))
     case .failure(.deadlock(let names)):
       give(
         .failure(
           ControlError(
             .busy,
-            "the claim would never be given: "
+            "the claim would cause a deadlock: "
               + names.indices.map { "\(names[$0]) waits for \(names[($0 + 1) % names.count])" }
               .joined(separator: ", "))))
     }
@@ -133,8 +133,8 @@ final class PendingClaim: Sendable {
   }
 }
 
-/// The claims of one connection that the table does not know enough of: those that wait, by their tickets, and
-/// the copies that were taken for some.
+/// The claims of one connection that the table does not know enough of: those that wait, by their
+/// tickets, and the copies that were taken for some.
 final class ConnectionClaims: Sendable {
   private struct State {
     var tickets: [UInt64: PendingClaim] = [:]

@@ -2,9 +2,10 @@ internal import Coordination
 
 /// What is to be sent to a connection about its presenters, in order, until it is sent.
 ///
-/// A client that does not read loses no fact: what it has not been sent yet it is told once, whatever
-/// number of times it happened, and when there is too much of it for one presenter, that is told to look at
-/// all of its item anew. So this is bounded by the presenters that the connection has.
+/// A client that does not read loses no fact: what it has not been sent yet it is told once,
+/// whatever number of times it happened, and when there is too much of it for one presenter, that
+/// is told to look at all of its item anew. So this is bounded by the presenters that the
+/// connection has.
 ///
 /// A presenter that was asked to let go hears of no change until it may take up again. Source:
 /// NSFilePresenter, relinquishPresentedItem(toWriter:).
@@ -123,7 +124,8 @@ struct PresenterMail {
     if queue.count - taken > compactAt { compact() }
   }
 
-  /// Keeps of what is said several times the last, and of questions those that still want an answer.
+  /// Keeps of what is said several times the last, and of questions those that still want an
+  /// answer.
   private mutating func compact() {
     var said: Set<PresenterNews> = []
     var reacquired: Set<PresenterID> = []

@@ -1,5 +1,4 @@
 internal import Backend
-internal import BackendDirectory
 internal import Catalog
 internal import ContentStore
 internal import ControlProtocol
@@ -21,7 +20,7 @@ extension DaemonService {
       do throws(Errno) {
         problems += try session.check(repair: request.repair)
       } catch {
-        throw ControlError(.failed, "\(session.id) cannot be checked: \(error)")
+        throw ControlError(.failed, "cannot check \"\(session.id)\": \(error)")
       }
     }
     let failures = account.failures
@@ -47,11 +46,11 @@ extension DaemonService {
     guard Files.exists("/dev/fuse") else {
       return Finding(
         "fuse", .failed,
-        "/dev/fuse is not there; load the module with `modprobe fuse`, or give the container "
-          + "access to the device")
+        "\"/dev/fuse\" does not exist; load the kernel module with `modprobe fuse`, or, in a Linux "
+          + "container, allow access to the device")
     }
     guard access("/dev/fuse", R_OK | W_OK) == 0 else {
-      return Finding("fuse", .failed, "/dev/fuse cannot be opened; its mode should be 0666")
+      return Finding("fuse", .failed, "cannot open \"/dev/fuse\"; set its mode to 0666")
     }
     return Finding("fuse", .ok, "/dev/fuse can be opened")
   }
@@ -68,7 +67,8 @@ extension DaemonService {
     let isSetUserID = (try? Files.status(path)).map { $0.st_mode & S_ISUID != 0 } ?? false
     guard isSetUserID || geteuid() == 0 else {
       return Finding(
-        "fusermount3", .failed, "\(path) is not set-user-ID root; reinstall the package fuse3")
+        "fusermount3", .failed,
+        "\"\(path)\" is not set-user-ID root; reinstall the package fuse3")
     }
     return Finding("fusermount3", .ok, path)
   }
@@ -83,7 +83,8 @@ extension DaemonService {
     }
     return Finding(
       "allow_other", .ok,
-      "-o allow_other is root's alone; user_allow_other in /etc/fuse.conf would change that")
+      "only root can use -o allow_other; for other users, put user_allow_other into "
+        + "\"/etc/fuse.conf\"")
   }
 
   private var stateDirectory: Finding {
@@ -92,7 +93,8 @@ extension DaemonService {
     }
     guard open.isEmpty else {
       return Finding(
-        "state", .failed, "\(open.joined(separator: ", ")) can be read by others; chmod 600 them")
+        "state", .failed,
+        "other users can access \(open.joined(separator: ", ")); set the mode to 600")
     }
     return Finding("state", .ok, state.path)
   }
@@ -100,19 +102,19 @@ extension DaemonService {
   private var space: Finding {
     var result = statvfs()
     guard statvfs(state.path, &result) == 0 else {
-      return Finding("space", .warning, "how much is free in \(state.path) cannot be told")
+      return Finding("space", .warning, "cannot read the free space of \"\(state.path)\"")
     }
     let free = UInt64(result.f_bavail) * UInt64(result.f_frsize)
-    let text = "\(free >> 20) MiB free for \(state.path)"
+    let text = "\(free >> 20) MiB free for \"\(state.path)\""
     return free < 256 << 20
-      ? Finding("space", .warning, "only \(text); evict what is not needed, or make room")
+      ? Finding("space", .warning, "only \(text); evict or delete some files")
       : Finding("space", .ok, text)
   }
 
   private var clock: Finding {
     // 2025-01-01: conflicts are decided by time, and a clock that was never set is always behind.
     SystemClock().nanoseconds() < 1_735_689_600_000_000_000
-      ? Finding("clock", .failed, "the clock is set before this program was made; set it")
+      ? Finding("clock", .failed, "the clock is earlier than the release of this program; set it")
       : Finding("clock", .ok, "the clock is set")
   }
 
@@ -122,15 +124,17 @@ extension DaemonService {
       return [
         Finding(
           "account", error == nil ? .warning : .failed,
-          error ?? "nobody is signed in; run `ubiquityfs account sign-in`")
+          error ?? "no account is signed in; run `ubiquityfs account sign-in`")
       ]
     }
     var findings = [
-      Finding("account", .ok, "signed in to \(account.stored.backend) as \(account.device.name)")
+      Finding(
+        "account", .ok,
+        "signed in to \"\(account.stored.backend)\" as \"\(account.device.name)\"")
     ]
     if offline.isOffline {
       findings.append(
-        Finding("backend", .warning, "offline mode is on; the backend was not looked at"))
+        Finding("backend", .warning, "offline mode is on; the backend was not checked"))
     } else {
       do throws(ControlError) {
         try lookForBackend(account, connection)
@@ -142,15 +146,15 @@ extension DaemonService {
             } catch .notFound {
               throw ControlError(
                 .failed,
-                "the store has no object \"format\", with which devices sign in; run: "
-                  + "ubiquityfs store recover")
+                "the backend has no object \"format\", which devices need to sign in; run "
+                  + "`ubiquityfs store recover`")
             }
             guard stored == account.account.format else { throw RemoteError.wrongSecret }
             try await account.connect()
           }
         }
         findings.append(
-          Finding("backend", .ok, "it can be read and written, and the secret fits"))
+          Finding("backend", .ok, "it is readable and writable, and the secret is correct"))
         if let late = lookAtLogs(account, connection) { findings.append(late) }
         if let foreign = foreignObjects(account, connection) { findings.append(foreign) }
       } catch {
@@ -183,8 +187,8 @@ extension DaemonService {
     } catch {
       return Finding(
         "containers", .warning,
-        "their logs could not be looked at within 10 seconds, so their state may be an older one; "
-          + "run `ubiquityfs sync`")
+        "their logs could not be read within 10 seconds, so their state may be outdated; run "
+          + "`ubiquityfs sync`")
     }
   }
 
@@ -213,7 +217,7 @@ extension DaemonService {
       "the backend holds \(found.isComplete ? "" : "at least ")\(found.count) "
         + "\(found.count == 1 ? "file or directory" : "files or directories") that ubiquityfs did "
         + "not write: \(names)" + (rest > 0 ? " and \(rest) more" : "")
-        + ". They are ignored. Remove them, and find out which program writes there"
+        + ". They are ignored. Remove them, and find the program that writes there"
         + (gap.map { "; \($0)" } ?? ""))
   }
 
@@ -223,7 +227,7 @@ extension DaemonService {
     let places = found.unfinished.map { $0.isEmpty ? "the top directory" : $0 }
     let reason =
       found.failure?.description ?? "there are too many names, or the backend answers slowly"
-    return "\(places.joined(separator: ", ")) could not be looked through to the end: \(reason)"
+    return "\(places.joined(separator: ", ")) could not be listed completely: \(reason)"
   }
 
   private var mounts: [Finding] {
@@ -235,15 +239,16 @@ extension DaemonService {
         case .answering: return nil
         case .dead:
           return Finding(
-            "mounts", .warning, "\(path) has lost its daemon; run `ubiquityfs unmount \(path)`")
+            "mounts", .warning,
+            "\"\(path)\" has lost its daemon; run `ubiquityfs unmount \(path)`")
         case .silent:
           return Finding(
             "mounts", .warning,
-            "\(path) does not answer; its daemon is stopped, or was killed: try `ubiquityfs unmount "
-              + "\(path)`")
+            "\"\(path)\" does not answer: its daemon is stopped or was killed; run `ubiquityfs "
+              + "unmount \(path)`")
         }
       }
     return findings.isEmpty
-      ? [Finding("mounts", .ok, "none has lost its daemon")] : findings
+      ? [Finding("mounts", .ok, "no mount has lost its daemon")] : findings
   }
 }

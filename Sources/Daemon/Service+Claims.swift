@@ -30,7 +30,7 @@ extension DaemonService {
       guard let option = known[name] else {
         throw ControlError(
           .usage,
-          "“\(name.prefix(100))” is no option of a \(intent) claim; there are "
+          "\"\(name.prefix(100))\" is not an option of a \(intent) claim; known are "
             + known.keys.sorted().joined(separator: ", "))
       }
       result.formUnion(option)
@@ -44,7 +44,7 @@ extension DaemonService {
     case "write": try writing(access)
     default:
       throw ControlError(
-        .usage, "a claim's intent is read or write, not “\(access.intent.prefix(100))”")
+        .usage, "the intent of a claim must be read or write, not \"\(access.intent.prefix(100))\"")
     }
   }
 
@@ -52,7 +52,7 @@ extension DaemonService {
   private static func writing(_ access: ClaimedAccess) throws(ControlError) -> ClaimMode {
     let chosen: WritingOptions = try options(access.options, among: writingOptions, "write")
     guard chosen.rawValue.nonzeroBitCount <= 1 else {
-      throw ControlError(.usage, "a write claim has at most one option for each item")
+      throw ControlError(.usage, "a write claim can have at most one option for each item")
     }
     return .writing(chosen)
   }
@@ -109,9 +109,11 @@ extension DaemonService {
       let names = try reference.path.bytes.split(separator: 0x2F).map { try ItemName(Array($0)) }
       return (session, try session.coordinator.claimed(names))
     } catch let error as Errno {
-      throw ControlError(ControlError.status(of: error), "\(reference.shown): \(error)")
+      throw ControlError(
+        ControlError.status(of: error), "cannot access \"\(reference.shown)\": \(error)")
     } catch {
-      throw ControlError(.notFound, "\(reference.shown): no item has such a name")
+      throw ControlError(
+        .notFound, "cannot access \"\(reference.shown)\": no such file or directory")
     }
   }
 
@@ -123,10 +125,10 @@ extension DaemonService {
   ) throws(ControlError) {
     let table = try requireAccount().claims
     guard !request.accesses.isEmpty, request.accesses.count <= Self.maximumAccesses else {
-      throw ControlError(.usage, "a claim is of 1 to \(Self.maximumAccesses) items")
+      throw ControlError(.usage, "a claim must name 1 to \(Self.maximumAccesses) items")
     }
     if let timeout = request.timeout, !(timeout >= 0 && timeout < 1e9) {
-      throw ControlError(.usage, "a claim's timeout is a number of seconds")
+      throw ControlError(.usage, "the timeout of a claim must be a number of seconds")
     }
     let wanted = try request.accesses.map { access throws(ControlError) in try self.wanted(access) }
     let member = member(connection, table)
@@ -138,13 +140,14 @@ extension DaemonService {
     guard table.claimCount(of: party) < Self.maximumClaims else {
       throw ControlError(
         .busy,
-        "one connection holds and waits for at most \(Self.maximumClaims) claims; release some")
+        "one connection can have at most \(Self.maximumClaims) claims; release some")
     }
     let claimant = ClaimantID(party, request.purpose.map { .named($0) } ?? .own)
     let pending = PendingClaim(reply: reply, limit: request.timeout, table: table)
     if let ticket = request.ticket {
       guard member.claims.begin(ticket, pending) else {
-        throw ControlError(.usage, "another claim of this connection waits with ticket \(ticket)")
+        throw ControlError(
+          .usage, "another claim of this connection already waits with ticket \(ticket)")
       }
     }
 
@@ -211,7 +214,7 @@ extension DaemonService {
         if isCopied, !mayDownload, !downloads.isEmpty {
           throw ControlError(
             .notPermitted,
-            "not all of it is on this device, and nothing is downloaded for this program: "
+            "not all of the content is local, and this program may not download: "
               + (permission.rule ?? "it has ended"))
         }
         guard isCopied else {
@@ -252,15 +255,15 @@ extension DaemonService {
       } catch {
         member.claims.end(id, snapshots)
         throw ControlError(
-          ControlError.status(of: error), "\(place.path) cannot be copied: \(error)")
+          ControlError.status(of: error), "cannot copy \"\(place.path)\": \(error)")
       }
     }
     if wanted.allSatisfy({ $0.options.contains(.forUploading) }) { member.table.release(id) }
     return GivenClaim(claim: id.rawValue, paths: paths)
   }
 
-  /// The files at or below the item whose content is not here. Not those below an ordinary directory,
-  /// unless all are wanted: who reads that reads names, and opens what it wants.
+  /// The files at or below the item whose content is not here. Not those below an ordinary
+  /// directory, unless all are wanted: who reads that reads names, and opens what it wants.
   private func missing(
     _ names: [ItemName], in session: ContainerSession, all: Bool
   ) -> [Catalog.Inode] {

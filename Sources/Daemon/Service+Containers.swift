@@ -57,7 +57,10 @@ extension DaemonService {
         logger.warning("only the containers on this device are listed: \(error.message)")
       }
     } else if ids.isEmpty {
-      throw ControlError(.offline, "offline mode is on, and no container is on this device")
+      throw ControlError(
+        .offline,
+        "no container is on this device, and offline mode is on; turn it off with "
+          + "`ubiquityfs offline off`")
     }
     return ContainersReport(
       containers: ids.sorted().map { id in
@@ -78,13 +81,13 @@ extension DaemonService {
       try checkIsCurrent(session)
       session.session(id)?.noticeUnmounting()
       if let mountpoint = session.session(id)?.mountpoint {
-        throw ControlError(.busy, "\(id) is mounted at \(mountpoint); unmount it first")
+        throw ControlError(.busy, "\"\(id)\" is mounted at \"\(mountpoint)\"; unmount it first")
       }
       let names = try connection.wait { try await session.account.containers() }
       let directory = ContainerDirectory(id: id, in: state.containers)
       let known = directory.exists ? try? directory.incarnation() : nil
       guard names.contains(id) || directory.exists else {
-        throw ControlError(.notFound, "the account has no container \(id)")
+        throw ControlError(.notFound, "the account has no container \"\(id)\"")
       }
       // Nothing of it is to be sent while it is being deleted.
       try session.close(id)
@@ -94,7 +97,7 @@ extension DaemonService {
         try await session.account.deleteContainer(id, known: known, by: deletion)
       }
       try session.remove(id)
-      logger.info("deleted \(id)")
+      logger.info("deleted \"\(id)\"")
       // What it took is free again, and other devices tell of it for a while yet.
       if session.quota.limit != nil {
         _ = try? connection.wait {
@@ -116,8 +119,8 @@ extension DaemonService {
     }
     let account = try requireAccount()
     guard let mountpoint = String(validating: request.mountpoint.bytes, as: UTF8.self),
-      Configuration.absolute(mountpoint) == mountpoint, !mountpoint.utf8.contains(0)
-    else { throw ControlError(.usage, "a mount point is an absolute path in UTF-8") }
+      Files.absolutePath(mountpoint) == mountpoint, !mountpoint.utf8.contains(0)
+    else { throw ControlError(.usage, "a mount point must be an absolute path in UTF-8") }
     let (session, notice) = try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(account)
       account.session(id)?.noticeUnmounting()
@@ -125,7 +128,7 @@ extension DaemonService {
         return (session, String?.none)
       }
       if let there = account.session(id)?.mountpoint {
-        throw ControlError(.busy, "\(id) is mounted already, at \(there)")
+        throw ControlError(.busy, "\"\(id)\" is already mounted at \"\(there)\"")
       }
       try MountpointCheck.run(mountpoint, makesDirectory: request.makesDirectory)
       let (session, notice) = try openForMount(id, account, connection)
@@ -145,8 +148,8 @@ extension DaemonService {
     return answer
   }
 
-  /// Opens the container from what is here; makes it in the account, or fetches it from there, where
-  /// nothing is here. The text is what the user is to be told.
+  /// Opens the container from what is here; makes it in the account, or fetches it from there,
+  /// where nothing is here. The text is what the user is to be told.
   private func openForMount(
     _ id: ContainerID, _ account: AccountSession, _ connection: ClientConnection
   ) throws(ControlError) -> (ContainerSession, String?) {
@@ -167,8 +170,8 @@ extension DaemonService {
         case .missing(let object)?:
           // An absent object proves nothing. The engine says so in `status`.
           notice =
-            "the backend does not have \(object), which names \(id), and no record says that \(id) was "
-            + "deleted; shown is what this device has"
+            "the backend does not have \"\(object)\", the name of \"\(id)\", and no record says "
+            + "that it was deleted; the mount shows the state that this device has"
         case .there?, nil: break
         }
       }
@@ -177,8 +180,8 @@ extension DaemonService {
     guard !offline.isOffline else {
       throw ControlError(
         .offline,
-        "\(id) is not on this device yet, and offline mode is on: "
-          + "turn it off with `ubiquityfs offline off`")
+        "the container \"\(id)\" is not on this device, and offline mode is on; turn it off with "
+          + "`ubiquityfs offline off`")
     }
     try lookForBackend(account, connection)
     let made = try create(id, account, connection)
@@ -189,10 +192,10 @@ extension DaemonService {
     _ id: ContainerID, _ account: AccountSession, _ deletion: ContainerDeletion
   ) throws(ControlError) -> String? {
     let device = account.connection.names[deletion.device] ?? deletion.device.description
-    let reason = "it was deleted on \(device) at \(Instant.text(deletion.time))"
+    let reason = "it was deleted on \"\(device)\" at \(Instant.text(deletion.time))"
     return try account.setAside(id, reason: reason).map { name in
-      "\(id) is new: \(reason). What this device had of the former one is set aside; see: "
-        + "ubiquityfs container set-aside list"
+      "\"\(id)\" was created again: \(reason). The local data of the former container was set "
+        + "aside; see `ubiquityfs container set-aside list`"
     }
   }
 
@@ -206,7 +209,7 @@ extension DaemonService {
         try await Self.abandoning(after: .seconds(5)) { try await session.sync.sync() }
       }
     } catch {
-      logger.info("\(session.id): the first look at the backend is not done: \(error.message)")
+      logger.info("the first sync of \"\(session.id)\" has not finished: \(error.message)")
     }
   }
 
@@ -220,7 +223,7 @@ extension DaemonService {
   func mounted(_ mountpoint: PathBytes) throws(ControlError) -> ContainerSession {
     let path = mountpoint.description
     if let found = account?.sessions.first(where: { $0.mountpoint == path }) { return found }
-    throw ControlError(.notFound, "\(path) is no mount of the daemon of \(state.path)")
+    throw ControlError(.notFound, "\"\(path)\" is not a mount of the daemon of \"\(state.path)\"")
   }
 
   func unmount(_ request: MountpointRequest) throws(ControlError) {
@@ -228,7 +231,7 @@ extension DaemonService {
       let session = try mounted(request.mountpoint)
       session.noticeUnmounting()
       guard session.mountpoint != nil else {
-        throw ControlError(.notFound, "nothing is mounted at \(request.mountpoint)")
+        throw ControlError(.notFound, "nothing is mounted at \"\(request.mountpoint)\"")
       }
       try session.unmount()
     }

@@ -12,7 +12,7 @@ extension DaemonService {
     let cause = DownloadCause(.command, by: requester(connection))
     var wanted: [Download] = []
     for item in found {
-      try doing(item, "cannot be looked at") { () throws(Errno) in
+      try doing(item, "cannot be read") { () throws(Errno) in
         func want(_ inode: Catalog.Inode) {
           guard inode.kind == .file, inode.content == .remote else { return }
           wanted.append(Download(session: item.session, inode: inode, cause: cause))
@@ -26,9 +26,8 @@ extension DaemonService {
     guard !offline.isOffline else {
       throw ControlError(
         .offline,
-        "the content of \(wanted.count == 1 ? "a file" : "\(wanted.count) files") is not on this "
-          + "device, and offline mode is on: turn it off with "
-          + "`ubiquityfs offline off`")
+        "the content of \(wanted.count == 1 ? "a file" : "\(wanted.count) files") is not local, "
+          + "and offline mode is on; turn it off with `ubiquityfs offline off`")
     }
     try lookForBackend(requireAccount(), connection)
     guard request.waits else {

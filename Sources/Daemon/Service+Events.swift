@@ -26,7 +26,8 @@ final class Newcomers: Sendable {
 
 /// Events over the control socket.
 extension DaemonService {
-  /// Replies at once; events follow until the connection ends. What happens after the reply is told.
+  /// Replies at once; events follow until the connection ends. What happens after the reply is
+  /// told.
   func subscribe(
     _ request: EventsRequest, _ connection: ClientConnection, _ reply: LaterReply<Subscription>
   ) throws(ControlError) {
@@ -51,7 +52,7 @@ extension DaemonService {
         container: session.id,
         path: try item.path.bytes.split(separator: 0x2F).map { try ItemName(Array($0)) })
     } catch {
-      throw ControlError(.notFound, "\(item.shown): no item has such a name")
+      throw ControlError(.notFound, "cannot access \"\(item.shown)\": no such file or directory")
     }
   }
 

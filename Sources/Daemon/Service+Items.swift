@@ -25,9 +25,11 @@ extension DaemonService {
       return FoundItem(
         session: session, inode: try session.catalog.inode(number), shown: reference.shown)
     } catch let error as Errno {
-      throw ControlError(Self.itemStatus(error), "\(reference.shown): \(error)")
+      throw ControlError(
+        Self.itemStatus(error), "cannot access \"\(reference.shown)\": \(error)")
     } catch {
-      throw ControlError(.notFound, "\(reference.shown): no item has such a name")
+      throw ControlError(
+        .notFound, "cannot access \"\(reference.shown)\": no such file or directory")
     }
   }
 
@@ -43,7 +45,7 @@ extension DaemonService {
     _ item: FoundItem, _ what: String, _ body: () throws(Errno) -> Value
   ) throws(ControlError) -> Value {
     do throws(Errno) { return try body() } catch {
-      throw ControlError(Self.itemStatus(error), "\(item.shown) \(what)")
+      throw ControlError(Self.itemStatus(error), "\"\(item.shown)\" \(what)")
     }
   }
 
@@ -52,26 +54,12 @@ extension DaemonService {
   func itemStatus(_ request: ItemsRequest) throws(ControlError) -> ItemsReport {
     ItemsReport(
       items: try find(request.items).map { item throws(ControlError) in
-        let status = try doing(item, "cannot be looked at") { () throws(Errno) in
+        let status = try doing(item, "cannot be read") { () throws(Errno) in
           try item.session.coordinator.status(of: item.inode.number)
         }
-        return Self.report(item, status)
+        return ItemReport(
+          path: item.shown, kind: item.inode.kind.text, size: item.inode.size, status: status)
       })
-  }
-
-  private static func report(_ item: FoundItem, _ status: ItemStatus) -> ItemReport {
-    ItemReport(
-      path: item.shown, kind: item.inode.kind.text, size: item.inode.size,
-      downloadingStatus: status.downloadingStatus.rawValue, isDownloading: status.isDownloading,
-      isUploading: status.isUploading, isUploaded: status.isUploaded,
-      hasUnresolvedConflicts: status.hasUnresolvedConflicts,
-      isExcludedFromSync: status.isExcludedFromSync, isPinned: status.isPinned,
-      isPackage: status.isPackage, nameCollision: status.nameCollision,
-      percentDownloaded: status.percentDownloaded,
-      percentUploaded: status.percentUploaded, localBytes: status.localBytes,
-      downloadingError: status.downloadingError, uploadingError: status.uploadingError,
-      version: status.version.isEmpty ? nil : status.version,
-      itemIdentifier: status.itemIdentifier, container: status.container, policy: status.policy)
   }
 
   // MARK: Evicting, pinning
@@ -89,16 +77,17 @@ extension DaemonService {
         let reason =
           switch error {
           case .resourceBusy where item.session.sync.condition != .normal:
-            "is not evicted: it may be the only copy, since the store is not what this device knows; "
-              + "see `ubiquityfs status`"
+            "was not evicted: it may be the only copy, since the backend differs from the state "
+              + "that this device knows; see `ubiquityfs status`"
           case .networkDown:
-            "is not evicted: whether its content is still in the store cannot be asked now"
-          case .resourceBusy: "is open, claimed, pinned or not uploaded yet, so it is not evicted"
-          case .notPermitted: "is never uploaded (.nosync), so it is not evicted"
-          case .invalidArgument: "has no content that could be evicted"
-          default: "cannot be evicted: \(error)"
+            "was not evicted: the backend did not confirm that it still has the content"
+          case .resourceBusy:
+            "was not evicted: it is open, claimed, pinned or not uploaded yet"
+          case .notPermitted: "was not evicted: it is never uploaded (.nosync)"
+          case .invalidArgument: "was not evicted: it has no content to evict"
+          default: "was not evicted: \(error)"
           }
-        failure = failure ?? ControlError(Self.itemStatus(error), "\(item.shown) \(reason)")
+        failure = failure ?? ControlError(Self.itemStatus(error), "\"\(item.shown)\" \(reason)")
       }
     }
     Self.waitForKernel(found.map(\.session))
@@ -121,8 +110,8 @@ extension DaemonService {
     }
   }
 
-  /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is not
-  /// waited for: then it is in use.
+  /// Who presents the item lets go of it first. Nil where nobody does. Whoever has a claim on it is
+  /// not waited for: then it is in use.
   private func askBeforeEviction(
     _ item: FoundItem, _ connection: ClientConnection
   ) throws(ControlError) -> ClaimantID? {
@@ -132,7 +121,8 @@ extension DaemonService {
     else { return nil }
     let access = ClaimAccess(path, .writing(.forEvicting))
     guard !coordinator.claims.isTaken(access) else {
-      throw ControlError(.busy, "\(item.shown) is claimed by another program, so it is not evicted")
+      throw ControlError(
+        .busy, "\"\(item.shown)\" was not evicted: another program has a claim on it")
     }
     let claims = coordinator.claims
     let claimant = ClaimantID(claims.join(name: "an eviction"))
@@ -144,7 +134,7 @@ extension DaemonService {
             claims.claim([access], by: claimant) { _, result in
               continuation.resume(
                 with: result.map { _ in }.mapError {
-                  _ in ControlError(.busy, "\(item.shown) is in use, so it is not evicted")
+                  _ in ControlError(.busy, "\"\(item.shown)\" was not evicted: it is in use")
                 })
             }
           }

@@ -6,12 +6,13 @@ internal import Model
 extension DaemonService {
   private static let maximumLinks = 40
 
-  /// Where a symbolic link leads, through further links, as long as that is in a mount of this daemon; the item
-  /// itself if it is none. Nothing outside of the mounts is looked at: a program could keep the daemon waiting
-  /// there. Source: NSFileCoordinator.ReadingOptions, resolvesSymbolicLink; path_resolution(7).
+  /// Where a symbolic link leads, through further links, as long as that is in a mount of this
+  /// daemon; the item itself if it is none. Nothing outside of the mounts is looked at: a program
+  /// could keep the daemon waiting there. Source: NSFileCoordinator.ReadingOptions,
+  /// resolvesSymbolicLink; path_resolution(7).
   func resolved(_ reference: ItemReference) throws(ControlError) -> ItemReference {
     func failure(_ reason: String) -> ControlError {
-      ControlError(.notFound, "\(reference.shown): \(reason)")
+      ControlError(.notFound, "cannot access \"\(reference.shown)\": \(reason)")
     }
     func parts(_ bytes: [UInt8]) -> [[UInt8]] {
       bytes.split(separator: 0x2F).map { Array($0) }.filter { $0 != [0x2E] }
@@ -49,7 +50,7 @@ extension DaemonService {
       } catch let error as ControlError {
         throw error
       } catch {
-        throw failure("no item has such a name")
+        throw failure("no such file or directory")
       }
       guard let target else { continue }
       links += 1
@@ -60,7 +61,7 @@ extension DaemonService {
     guard
       let mount = mounts.filter({ done.starts(with: $0.path) })
         .max(by: { $0.path.count < $1.path.count })
-    else { throw failure("the link leads out of the mounts") }
+    else { throw failure("the symbolic link leads out of the mounts") }
     return ItemReference(
       mountpoint: PathBytes(mount.session.mountpoint ?? ""),
       path: PathBytes(Array(done[mount.path.count...].joined(separator: [0x2F]))),

@@ -53,7 +53,7 @@ extension DaemonService {
       guard greeting.protocolVersion == Product.protocolVersion else {
         throw ControlError(
           .failed,
-          "the daemon is of version \(Product.version) and the command of another; stop the "
+          "the daemon has version \(Product.version) and the command has another version; stop the "
             + "daemon (process \(getpid())) with SIGTERM and try again")
       }
       return Greeting(

@@ -16,7 +16,7 @@ extension DaemonService {
       },
       metered: { [weak self] isMetered in
         guard let self else { return }
-        logger.info("the network \(isMetered ? "costs money" : "costs nothing") from now on")
+        logger.info("the network is \(isMetered ? "metered" : "not metered") from now on")
         for session in account?.sessions ?? [] { session.sync.meteredChanged() }
       })
   }
@@ -64,7 +64,7 @@ extension DaemonService {
   func setMetered(_ request: MeteredRequest) throws(ControlError) -> MeteredReport {
     if let text = request.mode {
       guard let mode = MeteredMode(text: text) else {
-        throw ControlError(.usage, "“\(text)” is none of on, off and auto")
+        throw ControlError(.usage, "\"\(text)\" is not one of on, off and auto")
       }
       try network.setMetered(mode)
     }

@@ -15,19 +15,20 @@ extension DaemonService {
         guard let policy = DownloadPolicy(rawValue: name) else {
           throw ControlError(
             .usage,
-            "“\(name)” is no policy; there are "
+            "\"\(name)\" is not a policy; known are "
               + DownloadPolicy.allCases.map(\.rawValue).joined(separator: ", "))
         }
         guard item.inode.kind == .directory else {
           throw ControlError(
             .failed,
-            "\(item.shown) is no directory, and only directories have policies; pin it instead")
+            "\"\(item.shown)\" is not a directory, and only directories have policies; pin it "
+              + "instead")
         }
         try doing(item, "cannot be given a policy") { () throws(Errno) in
           try coordinator.setPolicy(item.inode.number, policy)
         }
       }
-      let inode = try doing(item, "cannot be looked at") { () throws(Errno) in
+      let inode = try doing(item, "cannot be read") { () throws(Errno) in
         try coordinator.catalog.inode(item.inode.number)
       }
       answer.items.append(

@@ -89,7 +89,7 @@ extension DaemonService {
         {
           LiveQuery(id: $0, matcher: matcher, selection: selection, watches: request.watch)
         })
-    else { throw ControlError(.busy, "there are too many queries on this connection; stop one") }
+    else { throw ControlError(.busy, "this connection has too many queries; stop one") }
     connection.onEnd { [queries] in queries.stopAll(of: connection) }
     // Before anything is looked at: what happens from here on is looked at again.
     let subscription =
@@ -115,7 +115,7 @@ extension DaemonService {
         place: QueryPlace(
           try item.path.bytes.split(separator: 0x2F).map { try ItemName(Array($0)) }))
     } catch {
-      throw ControlError(.notFound, "\(item.shown): no item has such a name")
+      throw ControlError(.notFound, "cannot access \"\(item.shown)\": no such file or directory")
     }
   }
 }

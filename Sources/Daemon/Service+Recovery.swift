@@ -49,7 +49,7 @@ extension DaemonService {
     if let failure = account.failures.first(where: { $0.key.description == name }) {
       throw ControlError(.failed, failure.value)
     }
-    throw ControlError(.notFound, "there is no container “\(name)” on this device")
+    throw ControlError(.notFound, "the container \"\(name)\" is not on this device")
   }
 
   /// Puts the object with which devices sign in again. False: the store has it.
@@ -60,17 +60,17 @@ extension DaemonService {
     switch try connection.wait({ try await remote.restoreFormat() }) {
     case .present: return false
     case .restored:
-      logger.notice("the store lacked its object \"format\"; it was put there again")
+      logger.notice("the backend lacked the object \"format\"; the object was restored")
       // Most likely the store lost the record of this device, too.
       try? connection.wait { try await account.connect() }
       return true
     case .ofAnotherAccount:
       throw ControlError(
         .failed,
-        "the store \(account.stored.backend) holds another account: its object \"format\" is not "
-          + "the one with which this device signed in. Nothing was changed. Restore the newest "
-          + "copy of the store, or move the objects of the other account to another place, then "
-          + "run `ubiquityfs store recover` again")
+        "the backend \"\(account.stored.backend)\" holds another account: its object \"format\" "
+          + "differs from the one with which this device signed in. Nothing was changed. Restore "
+          + "the newest copy of the backend, or move the objects of the other account to another "
+          + "place, then run `ubiquityfs store recover` again")
     }
   }
 

@@ -82,7 +82,7 @@ extension DaemonService {
       }
       guard let found else {
         throw ControlError(
-          .notFound, "nothing that was removed is \(identifier); see `ubiquityfs trash list`")
+          .notFound, "the trash has no item \"\(identifier)\"; see `ubiquityfs trash list`")
       }
       result.append(found)
     }
@@ -102,7 +102,7 @@ extension DaemonService {
       }
       guard let place = known[identity]?[item.path.bytes] else {
         throw ControlError(
-          .notFound, "\(item.shown): nothing was removed there; see `ubiquityfs trash list`")
+          .notFound, "the trash has no item \"\(item.shown)\"; see `ubiquityfs trash list`")
       }
       result.append(Found(session: session, place: place))
     }
@@ -146,9 +146,11 @@ extension DaemonService {
     do {
       connection.send(try Message.notification(method: Notifications.trashItems, full))
     } catch {
-      throw ControlError(.failed, "the removed items cannot be listed: \(error)")
+      throw ControlError(.failed, "cannot list the removed items: \(error)")
     }
-    guard !connection.isClosed else { throw ControlError(.failed, "nobody reads the list") }
+    guard !connection.isClosed else {
+      throw ControlError(.failed, "the client closed the connection before the end of the list")
+    }
   }
 
   static func bytes(_ path: [ItemName]) -> [UInt8] {

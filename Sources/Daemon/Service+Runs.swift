@@ -11,15 +11,15 @@ extension DaemonService {
     guard let access = Self.access(request) else {
       throw ControlError(
         .usage,
-        "a run is `deny`, with EPERM or EAGAIN, or `rangeOnly`, not “\(request.access.prefix(100))”"
-      )
+        "the access of a run must be `deny` with EPERM or EAGAIN, or `rangeOnly`, not "
+          + "\"\(request.access.prefix(100))\"")
     }
     guard let peer = connection.peer, peer.process > 0,
       let start = Processes.start(of: peer.process), start.ticks == request.started
     else {
       throw ControlError(
-        .failed, "the daemon cannot see the process that asks; run it in the daemon's PID namespace"
-      )
+        .failed,
+        "the daemon cannot see the calling process; run it in the daemon's PID namespace")
     }
     downloads.register(start, access)
   }

@@ -14,7 +14,7 @@ extension DaemonService {
     }
     table.add(Methods.RemoveSetAside.self) { request, _ throws(ControlError) in
       try self.setAside.remove(request.id)
-      self.logger.notice("removed \(request.id), which was set aside, by request")
+      self.logger.notice("removed the set-aside container \"\(request.id)\" on request")
       return Nothing()
     }
     table.add(Methods.AddSetAside.self) { request, _ throws(ControlError) in
@@ -28,14 +28,14 @@ extension DaemonService {
   {
     guard let bytes = request.directory?.bytes,
       let directory = String(validating: bytes, as: UTF8.self),
-      Configuration.absolute(directory) == directory, !directory.utf8.contains(0)
-    else { throw ControlError(.usage, "a directory is an absolute path in UTF-8") }
+      Files.absolutePath(directory) == directory, !directory.utf8.contains(0)
+    else { throw ControlError(.usage, "a directory must be an absolute path in UTF-8") }
     let result = try setAside.restore(
       request.id, to: directory, continues: request.continues ?? false)
-    logger.notice("restored \(result.files) files of \(request.id) to \(directory)")
+    logger.notice("restored \(result.files) files of \"\(request.id)\" to \"\(directory)\"")
     if result.failed > 0 {
-      let first = result.failures.first.map { "; the first: \($0.path): \($0.reason)" } ?? ""
-      logger.warning("\(result.failed) items of \(request.id) were not restored\(first)")
+      let first = result.failures.first.map { "; the first: \"\($0.path)\": \($0.reason)" } ?? ""
+      logger.warning("\(result.failed) items of \"\(request.id)\" were not restored\(first)")
     }
     return result
   }
@@ -46,13 +46,13 @@ extension DaemonService {
     return try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(session)
       if let mountpoint = session.session(id)?.mountpoint {
-        throw ControlError(.busy, "\(id) is mounted at \(mountpoint); unmount it first")
+        throw ControlError(.busy, "\"\(id)\" is mounted at \"\(mountpoint)\"; unmount it first")
       }
       guard let name = try session.setAside(id, reason: "the user asked for it") else {
-        throw ControlError(.notFound, "nothing of \(id) is on this device")
+        throw ControlError(.notFound, "the container \"\(id)\" is not on this device")
       }
       guard let entry = try setAside.list().first(where: { $0.id == name }) else {
-        throw ControlError(.failed, "\(name) was set aside and is gone")
+        throw ControlError(.failed, "\"\(name)\" was set aside but cannot be found")
       }
       return entry
     }

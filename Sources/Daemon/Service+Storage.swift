@@ -32,7 +32,7 @@ extension DaemonService {
       guard !offline.isOffline else {
         throw ControlError(
           .offline,
-          "offline mode is on, and the quota is the account's: `ubiquityfs offline off` first")
+          "offline mode is on; turn it off with `ubiquityfs offline off` to set the quota")
       }
       try connection.wait { try await account.setQuota(request.limit) }
       logger.info("the account's quota was set: \(request.limit.map { "\($0)" } ?? "none")")
@@ -58,7 +58,7 @@ extension DaemonService {
         }
       }
     } catch {
-      logger.warning("what the account takes is told as it is known here: \(error.message)")
+      logger.warning("reporting the last known usage of the account: \(error.message)")
       return nil
     }
   }
@@ -100,7 +100,7 @@ extension DaemonService {
 
   private func listing(_ session: ContainerSession) throws(ControlError) -> StorageListing {
     do throws(Errno) { return try StorageListing(session) } catch {
-      throw ControlError(.failed, "\(session.id) cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read \"\(session.id)\": \(error)")
     }
   }
 
@@ -111,8 +111,8 @@ extension DaemonService {
     return ContainerStorage(session, try listing(session))
   }
 
-  /// A container of the account that is not on this device yet is brought here, its names and no content:
-  /// what is in it cannot be told, nor deleted, without.
+  /// A container of the account that is not on this device yet is brought here, its names and no
+  /// content: what is in it cannot be told, nor deleted, without.
   func storageSession(_ name: String, _ connection: ClientConnection) throws(ControlError)
     -> ContainerSession
   {
@@ -123,12 +123,13 @@ extension DaemonService {
     guard !offline.isOffline else {
       throw ControlError(
         .offline,
-        "\(id) is not on this device yet, and offline mode is on: "
-          + "turn it off with `ubiquityfs offline off`")
+        "the container \"\(id)\" is not on this device, and offline mode is on; turn it off with "
+          + "`ubiquityfs offline off`")
     }
     guard let found = try connection.wait({ try await account.account.container(id) }) else {
       throw ControlError(
-        .notFound, "the account has no container \(id); `ubiquityfs storage` lists those it has")
+        .notFound,
+        "the account has no container \"\(id)\"; list its containers with `ubiquityfs storage`")
     }
     let session = try turn.withLock { _ throws(ControlError) in
       try checkIsCurrent(account)
@@ -170,7 +171,8 @@ extension DaemonService {
     defer { claims.leave(claimant.party) }
     let accesses = try deletion.accesses()
     let busy = ControlError(
-      .busy, "some of it is in use by another program, so nothing was deleted; try again later")
+      .busy,
+      "another program uses some of the items, so nothing was deleted; try again later")
     do throws(ControlError) {
       try connection.wait {
         try await withDeadline(.seconds(30)) {
@@ -189,8 +191,8 @@ extension DaemonService {
     } catch {
       throw error.status == .timedOut ? busy : error
     }
-    // The user was asked already: the guard against mass deletions need not ask again. It still does if
-    // anything else was removed that it has not judged yet.
+    // The user was asked already: the guard against mass deletions need not ask again. It still
+    // does if anything else was removed that it has not judged yet.
     let isOnlyOne = ((try? session.catalog.hasRemovals()) ?? true) == false
     try deletion.run()
     let held = try connection.wait { () -> String? in
@@ -200,7 +202,8 @@ extension DaemonService {
     }
     Self.waitForKernel([session])
     logger.notice(
-      "deleted \(deletion.items) items of \(session.id), \(deletion.bytes) bytes, by request")
+      "deleted \(deletion.items) items of \"\(session.id)\" with \(deletion.bytes) bytes on request"
+    )
     return held
   }
 }

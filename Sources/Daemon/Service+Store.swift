@@ -16,7 +16,7 @@ extension DaemonService {
     throws(ControlError) -> VerifyAnswer
   {
     guard request.sample > 0, request.sample <= 100 else {
-      throw ControlError(.usage, "a sample is more than 0 and at most 100 percent")
+      throw ControlError(.usage, "a sample must be more than 0 and at most 100 percent")
     }
     let account = try requireAccount()
     guard !offline.isOffline else {

@@ -22,7 +22,7 @@ extension DaemonService {
   /// when they are in step with the backend.
   func sync(_ request: SyncRequest, _ connection: ClientConnection) throws(ControlError) {
     if let timeout = request.timeout, !(0...1e9).contains(timeout) {
-      throw ControlError(.usage, "a time-out is a number of seconds from 0 to 1000000000")
+      throw ControlError(.usage, "the timeout must be a number of seconds from 0 to 1000000000")
     }
     let account = try requireAccount()
     let sessions = try sessions(request.items)

@@ -20,7 +20,7 @@ extension DaemonService {
     }
     guard isDocument else {
       throw ControlError(
-        .failed, "\(item.shown) is no document; only files and packages have versions")
+        .failed, "\"\(item.shown)\" is not a document; only files and packages have versions")
     }
     let versions: [FileVersion]
     do throws(VersionFailure) {
@@ -60,7 +60,7 @@ extension DaemonService {
   private func version(_ text: String) throws(ControlError) -> VersionID {
     if let id = VersionID(hex: text) { return id }
     throw ControlError(
-      .notFound, "there is no version \(text); see `ubiquityfs versions list`")
+      .notFound, "there is no version \"\(text)\"; see `ubiquityfs versions list`")
   }
 
   /// A message's line has at most 1 MiB, and base64 takes a third more.
@@ -121,9 +121,9 @@ extension DaemonService {
     if let current, !keep.contains(current) {
       throw ControlError(
         .busy,
-        "its current version \(current) is not to be kept, and no list of its versions was shown "
-          + "since the daemon began; run `ubiquityfs versions list \(item.shown)` first, or add "
-          + "--current \(current) if that version may go")
+        "the request does not keep the current version \(current), and the versions were not "
+          + "listed since the daemon started; run `ubiquityfs versions list \(item.shown)` first, "
+          + "or add `--current \(current)` if that version may be dropped")
     }
     return ShownVersions(current: current, all: Set(versions.map(\.id)))
   }
@@ -132,7 +132,7 @@ extension DaemonService {
     throws(ControlError)
   {
     guard !request.versions.isEmpty else {
-      throw ControlError(.usage, "no version is named; see `ubiquityfs versions list`")
+      throw ControlError(.usage, "name a version; see `ubiquityfs versions list`")
     }
     let item = try find(request.item)
     let gone = try versions(request.versions)

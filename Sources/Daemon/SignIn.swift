@@ -34,7 +34,7 @@ struct SignIn {
   /// This state directory's device with its keys, or a new one. Nothing is stored.
   func candidate(_ request: SignInRequest) throws(ControlError) -> StoredDevice {
     if let name = request.deviceName, name.isEmpty || name.utf8.count > 255 {
-      throw ControlError(.usage, "a device's name has 1 to 255 bytes")
+      throw ControlError(.usage, "a device name must have 1 to 255 bytes")
     }
     guard var device = try store.device() else {
       return .new(name: request.deviceName ?? Self.hostName)
@@ -51,8 +51,8 @@ struct SignIn {
     return try candidate(request)
   }
 
-  /// Blocks; for the thread of a connection. `device`: the one that another device handed the account
-  /// to, by `grant`.
+  /// Blocks; for the thread of a connection. `device`: the one that another device handed the
+  /// account to, by `grant`.
   func run(
     _ request: SignInRequest, _ connection: ClientConnection, device: StoredDevice? = nil,
     grant: PairingGrant? = nil
@@ -69,7 +69,7 @@ struct SignIn {
     } catch {
       throw ControlError(.usage, "\(error)")
     }
-    let given = address.path == nil ? request.environment ?? [:] : [:]
+    let given = address.variables.selected(from: request.environment ?? [:])
     let stack = stack(address, given)
     let (account, secret, isNew) = try open(address, stack, secretGiven, &device, connection)
     if let grant {
@@ -100,7 +100,7 @@ struct SignIn {
       }
     }
     if case .failure(let error) = made {
-      throw ControlError(Self.status(error), "the backend \(address) cannot be used: \(error)")
+      throw ControlError(Self.status(error), "cannot use the backend \"\(address)\": \(error)")
     }
     let isThere = try connection.wait { try await RemoteAccount.exists(store: stack.store) }
     let keyFile = address.keyFile.map { KeyFile(path: $0) }
@@ -110,13 +110,13 @@ struct SignIn {
       guard !isThere else {
         throw ControlError(
           .notPermitted,
-          "the backend \(address) holds an account already: pass --secret-file with what "
-            + "`ubiquityfs account secret` prints on a device that is signed in")
+          "the backend \"\(address)\" already holds an account; pass --secret-file with the output "
+            + "of `ubiquityfs account secret` on a device that is signed in")
       }
       let new = AccountSecret.generate()
       secret = try keyFile?.keep(new) ?? new
     }
-    guard let secret else { throw ControlError(.failed, "there is no secret") }
+    guard let secret else { throw ControlError(.failed, "the account has no secret") }
     if let account = try open(stack, secret, device, connection) {
       return (account, secret, !isThere)
     }
@@ -134,7 +134,7 @@ struct SignIn {
     _ connection: ClientConnection
   ) throws(ControlError) -> RemoteAccount? {
     guard let identity = device.identity else {
-      throw ControlError(.failed, "\(state.device) is damaged; move it away and sign in again")
+      throw ControlError(.failed, "\"\(state.device)\" is damaged; move it away and sign in again")
     }
     let memory = StateMemory(state: state, logger: logger)
     return try connection.wait { () async throws -> RemoteAccount? in

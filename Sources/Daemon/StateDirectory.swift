@@ -43,8 +43,8 @@ package struct StateDirectory: Sendable {
       guard status.st_uid == geteuid() else {
         throw ControlError(
           .notPermitted,
-          "the state directory \(path) belongs to another user (uid \(status.st_uid)); "
-            + "choose another with --state")
+          "the state directory \"\(path)\" belongs to another user (uid \(status.st_uid)); choose "
+            + "another with --state")
       }
       if status.st_mode & 0o077 != 0 { _ = try retrying { chmod(path, 0o700) } }
     } catch let error as ControlError {
@@ -53,7 +53,7 @@ package struct StateDirectory: Sendable {
       throw ControlError(
         [.permissionDenied, .notPermitted, .readOnlyFileSystem].contains(error)
           ? .notPermitted : .failed,
-        "the state directory \(path) cannot be used: \(error); choose another with --state")
+        "cannot use the state directory \"\(path)\": \(error); choose another with --state")
     } catch {
       throw ControlError(.failed, "\(error)")
     }
@@ -95,8 +95,8 @@ package struct StateDirectory: Sendable {
       else {
         throw ControlError(
           .notPermitted,
-          "\(path)/daemon.lock is not a file of this user's own; make sure who made it, and remove it"
-        )
+          "\"\(path)/daemon.lock\" is not a regular file of this user; check its origin, and "
+            + "remove it")
       }
       var isLocked = flock(file.descriptor, LOCK_EX | LOCK_NB) == 0
       if !isLocked, errno == EWOULDBLOCK {
@@ -112,7 +112,7 @@ package struct StateDirectory: Sendable {
           .split(separator: "\n").first.map { " (process \($0))" } ?? ""
         throw ControlError(
           .busy,
-          "a second daemon: one serves \(path) already\(owner); use it, or stop it with SIGTERM")
+          "another daemon already serves \"\(path)\"\(owner); use it, or stop it with SIGTERM")
       }
       try file.truncate(to: 0)
       try file.write(Array("\(getpid())\n".utf8), at: 0)
@@ -121,7 +121,7 @@ package struct StateDirectory: Sendable {
       throw error
     } catch {
       throw ControlError(
-        .failed, "\(path)/daemon.lock cannot be locked: \(error)")
+        .failed, "cannot lock \"\(path)/daemon.lock\": \(error)")
     }
   }
 
@@ -137,13 +137,14 @@ package struct StateDirectory: Sendable {
   /// Makes this process the daemon with a lock that an earlier daemon had taken, and left to it.
   package func takeOver(_ lock: OpenFile) throws(ControlError) {
     guard isLocked(by: lock) else {
-      throw ControlError(.failed, "\(path)/daemon.lock is not the lock that an earlier daemon left")
+      throw ControlError(
+        .failed, "\"\(path)/daemon.lock\" is not the lock that the earlier daemon left")
     }
     do throws(Errno) {
       try lock.truncate(to: 0)
       try lock.write(Array("\(getpid())\n".utf8), at: 0)
     } catch {
-      throw ControlError(.failed, "\(path)/daemon.lock cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(path)/daemon.lock\": \(error)")
     }
   }
 
@@ -154,8 +155,8 @@ package struct StateDirectory: Sendable {
     Files.smallText(identity).flatMap { $0.isEmpty ? nil : $0 }
   }
 
-  /// Programs read it without asking the daemon: an account is signed in from when it is there until it
-  /// is not.
+  /// Programs read it without asking the daemon: an account is signed in from when it is there
+  /// until it is not.
   package func setIdentity(_ text: String?) throws(ControlError) {
     do {
       if let text {
@@ -165,7 +166,7 @@ package struct StateDirectory: Sendable {
         try Files.synchronizeDirectory(path)
       }
     } catch {
-      throw ControlError(.failed, "\(identity) cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(identity)\": \(error)")
     }
   }
 
@@ -182,7 +183,7 @@ package struct StateDirectory: Sendable {
         try Files.synchronizeDirectory(path)
       }
     } catch {
-      throw ControlError(.failed, "\(path)/offline cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(path)/offline\": \(error)")
     }
   }
 }

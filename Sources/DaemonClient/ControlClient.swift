@@ -14,8 +14,8 @@ package final class ControlClient {
 
   package static let socketName = "control.sock"
 
-  /// Takes over a connected socket and greets. Throws `Broken` when the other end goes away before it
-  /// answers, and a `ControlError` when the daemon is of another protocol.
+  /// Takes over a connected socket and greets. Throws `Broken` when the other end goes away before
+  /// it answers, and a `ControlError` when the daemon is of another protocol.
   private init(socket: OpenFile, state: String) throws {
     self.socket = socket
     self.state = state
@@ -36,9 +36,9 @@ package final class ControlClient {
 
   /// Connects if a daemon runs; nil if none does.
   ///
-  /// One that was killed or told to stop has the socket a while longer, and whoever connects then is
-  /// cut off with the greeting unanswered. A greeting does nothing, so nothing is in doubt: there is
-  /// no daemon any more.
+  /// One that was killed or told to stop has the socket a while longer, and whoever connects then
+  /// is cut off with the greeting unanswered. A greeting does nothing, so nothing is in doubt:
+  /// there is no daemon any more.
   ///
   /// One that was killed may have the socket for good, if a thread of it waits in the kernel. It is
   /// freed first.
@@ -73,9 +73,9 @@ package final class ControlClient {
     if error == .permissionDenied || error == .notPermitted {
       return ControlError(
         .notPermitted,
-        "the state directory \(state) is not yours to use; choose another with --state")
+        "this user may not use the state directory \"\(state)\"; choose another with --state")
     }
-    return ControlError(.failed, "the daemon of \(state) cannot be reached: \(error)")
+    return ControlError(.failed, "cannot reach the daemon of \"\(state)\": \(error)")
   }
 
   package func call<Method: ControlMethod>(
@@ -97,7 +97,8 @@ package final class ControlClient {
     }
   }
 
-  /// Gives every notification that comes to `onNotification`, until the daemon is gone or that throws.
+  /// Gives every notification that comes to `onNotification`, until the daemon is gone or that
+  /// throws.
   package func listen(
     onNotification: (String, [UInt8]) throws(ControlError) -> Void
   ) throws(ControlError) -> Never {
@@ -123,7 +124,8 @@ package final class ControlClient {
         }
       }
     } catch {
-      throw Self.failure(error, "the daemon ended, and nothing more is told; see `ubiquityfs log`")
+      throw Self.failure(
+        error, "the daemon ended and sends no more notifications; see `ubiquityfs log`")
     }
   }
 
@@ -138,7 +140,7 @@ package final class ControlClient {
   }
 
   private static func notUnderstood(_ error: any Error) -> ControlError {
-    ControlError(.failed, "the daemon's reply is not understood: \(error)")
+    ControlError(.failed, "the daemon's reply is not valid: \(error)")
   }
 
   /// The other end went away before it answered.
@@ -156,7 +158,7 @@ package final class ControlClient {
     let line = try Message.request(id: .number(id), method: Method.name, parameters)
     guard line.count <= LineBuffer.maximumLength else {
       throw ControlError(
-        .usage, "this is too much for one command; name fewer paths, or a directory above them")
+        .usage, "the request is too long; name fewer paths, or a directory above them")
     }
     do throws(Errno) { try UnixSocket.send(line, to: socket) } catch { throw Broken.failed(error) }
     while true {

@@ -2,11 +2,11 @@ package import ControlProtocol
 internal import Platform
 internal import SystemPackage
 
-/// A connection to the daemon on which many requests are under way at a time, and on which the daemon
-/// tells things of its own. For any thread.
+/// A connection to the daemon on which many requests are under way at a time, and on which the
+/// daemon tells things of its own. For any thread.
 ///
-/// A thread of its own reads. It gives notifications to the handler in the order in which they came, so
-/// that what a handler does must not wait for an answer on the same connection.
+/// A thread of its own reads. It gives notifications to the handler in the order in which they
+/// came, so that what a handler does must not wait for an answer on the same connection.
 package final class DaemonConnection: Sendable {
   /// A notification's method, and the line that it came in: see `Message.parameters`.
   package typealias Handler = @Sendable (_ method: String, _ line: [UInt8]) -> Void
@@ -58,7 +58,8 @@ package final class DaemonConnection: Sendable {
 
   // MARK: Requests
 
-  /// Blocks until the answer is there. Not on the connection's own thread, which the handler runs on.
+  /// Blocks until the answer is there. Not on the connection's own thread, which the handler runs
+  /// on.
   package func callAndWait<Method: ControlMethod>(
     _ method: Method.Type, _ parameters: Method.Parameters
   ) throws(ControlError) -> Method.Answer {
@@ -69,7 +70,9 @@ package final class DaemonConnection: Sendable {
       gate.open()
     }
     gate.wait()
-    guard let answer = result.withLock({ $0 }) else { throw ControlError(.failed, "no answer") }
+    guard let answer = result.withLock({ $0 }) else {
+      throw ControlError(.failed, "the daemon gave no answer")
+    }
     return try answer.get()
   }
 
@@ -100,7 +103,7 @@ package final class DaemonConnection: Sendable {
     do {
       let line = try Message.request(id: .number(id), method: Method.name, parameters)
       guard line.count <= LineBuffer.maximumLength else {
-        throw ControlError(.usage, "this is too much for one request; name fewer items")
+        throw ControlError(.usage, "the request is too long; name fewer items")
       }
       try sending.withLock { _ in try UnixSocket.send(line, to: socket) }
     } catch {
@@ -117,10 +120,10 @@ package final class DaemonConnection: Sendable {
       case .result(let answer): return .success(answer)
       case .failure(let error): return .failure(error.controlError)
       case .notification:
-        return .failure(ControlError(.failed, "the daemon's reply is not understood"))
+        return .failure(ControlError(.failed, "the daemon's reply is not valid"))
       }
     } catch {
-      return .failure(ControlError(.failed, "the daemon's reply is not understood: \(error)"))
+      return .failure(ControlError(.failed, "the daemon's reply is not valid: \(error)"))
     }
   }
 

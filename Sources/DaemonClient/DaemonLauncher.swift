@@ -20,8 +20,8 @@ package struct DaemonLauncher: Sendable {
     self.patience = patienceSeconds * 1_000_000_000
   }
 
-  /// By its path, so that `ps` and `killall` know the daemon by its name; where that path is another
-  /// program's by now, or gone, by way of the process itself.
+  /// By its path, so that `ps` and `killall` know the daemon by its name; where that path is
+  /// another program's by now, or gone, by way of the process itself.
   private static func thisProgram() -> String {
     let itself = "/proc/self/exe"
     var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
@@ -54,14 +54,14 @@ package struct DaemonLauncher: Sendable {
     } catch {
       throw ControlError(
         error == .permissionDenied || error == .readOnlyFileSystem ? .notPermitted : .failed,
-        "the state directory \(state) cannot be made: \(error); choose another with --state")
+        "cannot create the state directory \"\(state)\": \(error); choose another with --state")
     }
     // Checked here too, before the log is opened: nothing is to appear in it.
     guard owner == geteuid() else {
       throw ControlError(
         .notPermitted,
-        "the state directory \(state) belongs to another user (uid \(owner)); choose another with "
-          + "--state")
+        "the state directory \"\(state)\" belongs to another user (uid \(owner)); choose another "
+          + "with --state")
     }
     let log = state + "/daemon.log"
     var spawned = monotonicNanoseconds()
@@ -79,7 +79,7 @@ package struct DaemonLauncher: Sendable {
           if code != Self.lostTheRace {
             throw ControlError(
               code == 0 ? .failed : ExitStatus(rawValue: code) ?? .failed,
-              Self.lastComplaint(in: log) ?? "the daemon ended at once; see \(log)")
+              Self.lastComplaint(in: log) ?? "the daemon ended at once; see \"\(log)\"")
           }
         }
       } else if now >= spawned + Self.respawnInterval {
@@ -88,7 +88,7 @@ package struct DaemonLauncher: Sendable {
       }
       usleep(20_000)
     }
-    throw ControlError(.timedOut, "the daemon did not answer in time; see \(log)")
+    throw ControlError(.timedOut, "the daemon did not answer in time; see \"\(log)\"")
   }
 
   private func spawn(state: String, log: String) throws(ControlError) -> pid_t {
@@ -122,7 +122,7 @@ package struct DaemonLauncher: Sendable {
     guard code == 0 else {
       throw ControlError(
         code == EACCES ? .notPermitted : .failed,
-        "the daemon cannot be started: \(Errno(rawValue: code)) (log: \(log))")
+        "cannot start the daemon: \(Errno(rawValue: code)); see \"\(log)\"")
     }
     return process
   }

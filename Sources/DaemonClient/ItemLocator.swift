@@ -12,7 +12,7 @@ package enum ItemLocator {
   package static func locate(_ path: PathBytes) throws(ControlError) -> ItemReference {
     let table: [MountedFileSystem]
     do { table = try MountTable.read() } catch {
-      throw ControlError(.failed, "the mount table cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read the mount table: \(error)")
     }
     var missing: Errno?
     for follows in [false, true] {
@@ -23,13 +23,13 @@ package enum ItemLocator {
         if error == .timedOut {
           throw ControlError(
             .timedOut,
-            "\(path) does not answer; if the daemon of its mount was killed or is stopped, unmount it "
-              + "and mount it again")
+            "\"\(path)\" does not answer; if the daemon of its mount is stopped or was killed, "
+              + "unmount it and mount it again")
         }
         if error == Errno(rawValue: ENOTCONN) {
           throw ControlError(
             .failed,
-            "the mount that \(path) is in has lost its daemon; unmount it and mount it again")
+            "the mount of \"\(path)\" has lost its daemon; unmount it and mount it again")
         }
         missing = error
         continue
@@ -38,16 +38,18 @@ package enum ItemLocator {
     }
     if let missing, missing != .noSuchFileOrDirectory, missing != .notDirectory {
       throw ControlError(
-        missing == .permissionDenied ? .notPermitted : .failed, "\(path): \(missing)")
+        missing == .permissionDenied ? .notPermitted : .failed,
+        "cannot access \"\(path)\": \(missing)")
     }
     throw ControlError(
       .notFound,
       missing == nil
-        ? "\(path) is in no mount of ubiquityfs; `ubiquityfs status` shows the mounts"
-        : "\(path): no such file or directory")
+        ? "\"\(path)\" is not in a mount of ubiquityfs; list the mounts with `ubiquityfs status`"
+        : "cannot access \"\(path)\": no such file or directory")
   }
 
-  /// Where something is, or was or will be: it need not be there, nor the directories that it is in.
+  /// Where something is, or was or will be: it need not be there, nor the directories that it is
+  /// in.
   package static func locateFormer(_ path: PathBytes) throws(ControlError) -> ItemReference {
     var existing = path.bytes
     var rest: [[UInt8]] = []

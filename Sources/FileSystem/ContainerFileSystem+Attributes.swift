@@ -50,7 +50,7 @@ extension ContainerFileSystem {
       guard let attribute = UbiquityAttribute(name: name) else { throw Errno.notSupported }
       try attribute.write(value, to: inode, of: coordinator, caller: caller)
       try noteChanged(number)
-      if attribute == .isPackage {
+      if attribute.action == .isPackage {
         coordinator.tell(.attributes, number)
         coordinator.tellStatus(below: number)
       }
@@ -102,7 +102,8 @@ extension ContainerFileSystem {
   }
 
   /// The names as listxattr(2) gives them: each ended by NUL. The computed ones are left out unless
-  /// asked for, so that `cp -a` and `rsync -X` do not copy them. `trusted.*` is there for root alone.
+  /// asked for, so that `cp -a` and `rsync -X` do not copy them. `trusted.*` is there for root
+  /// alone.
   package func attributeNames(of number: InodeNumber, withComputed: Bool, caller: Caller)
     throws(Errno) -> [UInt8]
   {
@@ -111,7 +112,7 @@ extension ContainerFileSystem {
     if caller.user != 0 { names.removeAll { $0.hasPrefix("trusted.") } }
     if withComputed {
       let status = try coordinator.status(of: inode.number, comparesNames: false)
-      names += UbiquityAttribute.readable(in: status).map(\.name)
+      names += UbiquityAttribute.readable(in: status)
     }
     return names.flatMap { Array($0.utf8) + [0] }
   }

@@ -4,9 +4,9 @@ internal import Platform
 package import SystemPackage
 
 extension ContainerFileSystem {
-  /// Begins to bring what a call of `caller` waits for; then the call is to be made again. Throws, or
-  /// completes with, the errno to answer where `caller` may cause no download. `completion` gets nil or an
-  /// errno, on any thread, after this has returned.
+  /// Begins to bring what a call of `caller` waits for; then the call is to be made again. Throws,
+  /// or completes with, the errno to answer where `caller` may cause no download. `completion` gets
+  /// nil or an errno, on any thread, after this has returned.
   package func fetch(
     _ wait: ContentWait, for caller: Caller = Caller(user: 0, group: 0),
     completion: @escaping @Sendable (Errno?) -> Void

@@ -117,8 +117,8 @@ extension ContainerFileSystem {
     }
   }
 
-  /// Makes a file that counts as open from its first moment: else the sync engine could come in between,
-  /// take it for one that is empty, and send that.
+  /// Makes a file that counts as open from its first moment: else the sync engine could come in
+  /// between, take it for one that is empty, and send that.
   private func make(
     _ name: ItemName, in parent: InodeNumber, _ new: NewItem, _ mode: OpenMode, _ caller: Caller
   ) throws(Errno) -> Inode {
@@ -147,8 +147,8 @@ extension ContainerFileSystem {
     becameOrphan(removed.number)
   }
 
-  /// Creates and opens a file that has no name. It goes when nothing uses it any more, unless `link`
-  /// gave it one meanwhile.
+  /// Creates and opens a file that has no name. It goes when nothing uses it any more, unless
+  /// `link` gave it one meanwhile.
   package func createUnnamed(
     in parent: InodeNumber, permissions: UInt16, _ mode: OpenMode, caller: Caller
   ) throws(Errno) -> (FileStatus, OpenResult) {
@@ -210,10 +210,10 @@ extension ContainerFileSystem {
       if handle.canWrite, !isNew { coordinator.invalidate([.attributes(handle.number)]) }
     }
     let asks = backing != nil && mode.canBeTakenBack
-    // A new file's making is committed, it counts as changed and as open until its release, and what the
-    // kernel wrote is read back from the file itself at a start after a crash: closing it has nothing
-    // left to do. One that has a version becomes known to be changed when its close looks at it.
-    // Where there is a budget, who writes more than is sent is to wait at the close.
+    // A new file's making is committed, it counts as changed and as open until its release, and
+    // what the kernel wrote is read back from the file itself at a start after a crash: closing it
+    // has nothing left to do. One that has a version becomes known to be changed when its close
+    // looks at it. Where there is a budget, who writes more than is sent is to wait at the close.
     let isTold = isNew && backing != nil && !asks && !coordinator.hasBudget
     let result = OpenResult(
       handle: handles.add(handle), keepsCache: keepsCache,
@@ -228,10 +228,10 @@ extension ContainerFileSystem {
     return result
   }
 
-  /// Notes an open, then reads the inode: in this order a remote change cannot come in between unseen.
-  /// ESTALE when one came before, so that the name means another inode now, unless the inode `isOpen`
-  /// already. `isNoted`: the coordinator knows of this open. `cachedUpTo`: of an inode of which nothing
-  /// is known, up to where the kernel may have pages.
+  /// Notes an open, then reads the inode: in this order a remote change cannot come in between
+  /// unseen. ESTALE when one came before, so that the name means another inode now, unless the
+  /// inode `isOpen` already. `isNoted`: the coordinator knows of this open. `cachedUpTo`: of an
+  /// inode of which nothing is known, up to where the kernel may have pages.
   func acquire(
     _ number: InodeNumber, canRead: Bool, canWrite: Bool, needsFlush: Bool, isOpen: Bool = false,
     isNoted: Bool = false, by process: Int32 = 0, cachedUpTo: UInt64 = 0
@@ -289,8 +289,8 @@ extension ContainerFileSystem {
     try open.content.commitChanges()
   }
 
-  /// After `flush` of a file that was open for writing, with what the program is to wait for before its
-  /// close returns: see `ContainerCoordinator.waitForRoom`.
+  /// After `flush` of a file that was open for writing, with what the program is to wait for before
+  /// its close returns: see `ContainerCoordinator.waitForRoom`.
   package func waitForRoom(
     _ handle: UInt64, _ completion: @escaping @Sendable () -> Void
   ) -> SpaceTicket? {
@@ -309,8 +309,8 @@ extension ContainerFileSystem {
 
   package func release(_ handle: UInt64) {
     guard let file = handles.remove(handle) else { return }
-    // First: the number of the kernel's file is given back with the last close, and another daemon must
-    // not answer an open with it. What else a close does that daemon finds out by itself.
+    // First: the number of the kernel's file is given back with the last close, and another daemon
+    // must not answer an open with it. What else a close does that daemon finds out by itself.
     if let slot = file.slot { record?.openings.remove(slot) }
     FaultPoint.reach("release.unrecorded")
     close(file)
@@ -506,9 +506,9 @@ extension ContainerFileSystem {
     return found
   }
 
-  /// fsync(2) and fdatasync(2): the bytes first, then the row that names them, and whatever was done
-  /// before. What is durable already costs nothing; `docs/catalog-format.md` says what the content
-  /// file tells by itself.
+  /// fsync(2) and fdatasync(2): the bytes first, then the row that names them, and whatever was
+  /// done before. What is durable already costs nothing; `docs/catalog-format.md` says what the
+  /// content file tells by itself.
   package func synchronize(_ handle: UInt64, dataOnly: Bool) throws(Errno) {
     let open = try handles.get(handle)
     try open.content.look()

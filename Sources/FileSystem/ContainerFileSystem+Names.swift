@@ -35,8 +35,8 @@ extension ContainerFileSystem {
     return status
   }
 
-  /// The name that a program means: the one it says, or where case does not matter and nothing has that
-  /// one, a name in the directory that is like it; of several always the same.
+  /// The name that a program means: the one it says, or where case does not matter and nothing has
+  /// that one, a name in the directory that is like it; of several always the same.
   func meaning(of name: [UInt8], in parent: InodeNumber) throws(Errno) -> ItemName {
     let name = try ItemName(checking: name)
     guard foldsCase, try catalog.lookup(name, in: parent) == nil else { return name }
@@ -181,12 +181,14 @@ extension ContainerFileSystem {
     }
   }
 
-  /// Before a file takes another's name its bytes are made durable: after a power cut the name shows
-  /// the old content or the new one, never an empty file, whether or not the program synchronised it.
-  /// ext4 does as much (`auto_da_alloc`), and programs that save by renaming count on it.
+  /// Before a file takes another's name its bytes are made durable: after a power cut the name
+  /// shows the old content or the new one, never an empty file, whether or not the program
+  /// synchronised it. ext4 does as much (`auto_da_alloc`), and programs that save by renaming count
+  /// on it.
   ///
-  /// One that was made just now is to take over the item of the other: its content file gets the key
-  /// that it has then, beside the one that it has, so that there is a file whichever row a crash leaves.
+  /// One that was made just now is to take over the item of the other: its content file gets the
+  /// key that it has then, beside the one that it has, so that there is a file whichever row a
+  /// crash leaves.
   private func prepareReplacement(
     _ name: ItemName, in parent: InodeNumber, of newName: ItemName, in newParent: InodeNumber
   ) throws(Errno) -> Heir? {
@@ -251,9 +253,9 @@ extension ContainerFileSystem {
     return inode.target
   }
 
-  /// Up to about `limit` names from `offset`, 0 being the start. Offsets stay right whatever is made
-  /// or removed meanwhile. Listing counts as no lookup; who passes names on calls `remembered`,
-  /// with the `moment` before this call.
+  /// Up to about `limit` names from `offset`, 0 being the start. Offsets stay right whatever is
+  /// made or removed meanwhile. Listing counts as no lookup; who passes names on calls
+  /// `remembered`, with the `moment` before this call.
   package func list(_ number: InodeNumber, from offset: UInt64, limit: Int) throws(Errno)
     -> [ListedName]
   {

@@ -10,9 +10,10 @@ extension ContainerFileSystem {
     return status(of: try inode(number), readAt: moment)
   }
 
-  /// Changes attributes, the size first. Changing none is a chown that names neither owner nor group,
-  /// or the kernel saying that a write to the file takes its privileges away. Setting a size other than 0 of a placeholder needs all of
-  /// its content. `isOpen` says that the caller reached the inode through an open file, not its name.
+  /// Changes attributes, the size first. Changing none is a chown that names neither owner nor
+  /// group, or the kernel saying that a write to the file takes its privileges away. Setting a size
+  /// other than 0 of a placeholder needs all of its content. `isOpen` says that the caller reached
+  /// the inode through an open file, not its name.
   package func setStatus(
     _ number: InodeNumber, _ changes: StatusChanges, caller: Caller, isOpen: Bool = false
   ) throws(Errno) -> Step<FileStatus> {
@@ -26,8 +27,9 @@ extension ContainerFileSystem {
     var new = AttributeChanges(
       mode: changes.mode, owner: changes.owner, group: changes.group,
       accessed: time(changes.accessed), modified: time(changes.modified))
-    // The kernel asks for no change at all where chown(2) names neither user nor group, and before a
-    // write by one who may not keep privileges. The first is refused to who does not own the file.
+    // The kernel asks for no change at all where chown(2) names neither user nor group, and before
+    // a write by one who may not keep privileges. The first is refused to who does not own the
+    // file.
     let isChown = changes.owner != nil || changes.group != nil || changes.isEmpty
     if isChown, inode.kind != .directory {
       // A new owner must not get the old one's powers. Source: chown(2).

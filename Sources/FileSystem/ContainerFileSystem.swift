@@ -8,18 +8,19 @@ package import SystemPackage
 
 /// POSIX semantics on a container's items, by inode, for one mount.
 ///
-/// Knows nothing of FUSE, and never waits for the network: a call that needs bytes which are not here
-/// gives a `ContentWait`. Errors are those that a local file system gives; an inode that is gone is
-/// ESTALE. Permissions are checked by the kernel (`default_permissions`). Any thread.
+/// Knows nothing of FUSE, and never waits for the network: a call that needs bytes which are not
+/// here gives a `ContentWait`. Errors are those that a local file system gives; an inode that is
+/// gone is ESTALE. Permissions are checked by the kernel (`default_permissions`). Any thread.
 ///
-/// Lock order: an `OpenContent`'s lock, then the catalog's. The tables of nodes and handles, the list
-/// of lingering writers and `passthrough` are leaves.
+/// Lock order: an `OpenContent`'s lock, then the catalog's. The tables of nodes and handles, the
+/// list of lingering writers and `passthrough` are leaves.
 package final class ContainerFileSystem: Sendable {
   package let coordinator: ContainerCoordinator
   let catalog: ContainerCatalog
   let store: ContentFiles
   let clock: any WallClock
-  /// Names are found without regard to case and Unicode form. Source: CONTRACT, mount option `casefold`.
+  /// Names are found without regard to case and Unicode form. Source: CONTRACT, mount option
+  /// `casefold`.
   package let foldsCase: Bool
   let nodes: NodeTable
   let handles = HandleTable()
@@ -75,8 +76,9 @@ package final class ContainerFileSystem: Sendable {
   /// What to ask for before an inode is read whose status is to be told. See `status(of:readAt:)`.
   package var moment: UInt64 { writingCloses.load(ordering: .acquiring) }
 
-  /// `moment` is that before the inode was read. A file that was closed since is read again: as it was
-  /// read it may be without what had just been written to it, and nothing would say so any more.
+  /// `moment` is that before the inode was read. A file that was closed since is read again: as it
+  /// was read it may be without what had just been written to it, and nothing would say so any
+  /// more.
   func status(of inode: Catalog.Inode, readAt moment: UInt64) -> FileStatus {
     guard inode.kind == .file else { return FileStatus(inode: inode, blocks: 0) }
     return status(of: inode, readAt: moment, nodes.state(inode.number)?.content)
@@ -139,9 +141,11 @@ package final class ContainerFileSystem: Sendable {
 
   // MARK: The file system as a whole
 
-  /// Of the account's allotment where there is one, else of the local disk. Source: CONTRACT, "The mount".
+  /// Of the account's allotment where there is one, else of the local disk. Source: CONTRACT, "The
+  /// mount".
   ///
-  /// What is available is what the local disk has room for as well: a program asks before it writes.
+  /// What is available is what the local disk has room for as well: a program asks before it
+  /// writes.
   package func statistics() throws(Errno) -> DiskStatistics {
     var disk = try DiskStatistics.of(store.directory)
     guard let allotted = coordinator.allotted, disk.blockSize > 0 else { return disk }

@@ -1,10 +1,10 @@
 internal import Glibc
 internal import Platform
 
-/// Opens for writing that were closed while something could still write to the file: a shared mapping
-/// outlives the descriptor that it was made from, and of one that the kernel serves itself nobody
-/// hears when it goes. For all else such an open goes on to be one: nothing is uploaded, evicted or
-/// replaced meanwhile.
+/// Opens for writing that were closed while something could still write to the file: a shared
+/// mapping outlives the descriptor that it was made from, and of one that the kernel serves itself
+/// nobody hears when it goes. For all else such an open goes on to be one: nothing is uploaded,
+/// evicted or replaced meanwhile.
 ///
 /// A thread of its own, which is there only while there is something to look at, tries to end them
 /// again and again, less often the longer it takes. The lock is a leaf.
@@ -22,8 +22,8 @@ final class LingeringWriters: Sendable {
   private let news = Gate()
   private let isIdle = Gate(open: true)
 
-  /// `tryToEnd` gives whether the open came to its end. It is called on the thread, with no lock held.
-  /// Gives false, and takes nothing, after `stop`.
+  /// `tryToEnd` gives whether the open came to its end. It is called on the thread, with no lock
+  /// held. Gives false, and takes nothing, after `stop`.
   func add(
     _ file: OpenFileHandle, tryToEnd: @escaping @Sendable (OpenFileHandle) -> Bool
   ) -> Bool {

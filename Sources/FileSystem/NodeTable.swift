@@ -1,8 +1,8 @@
 internal import Catalog
 internal import Platform
 
-/// What is remembered of an inode, beside how often the kernel looked it up, while the kernel knows it
-/// or something has it open. Most inodes have nothing of it.
+/// What is remembered of an inode, beside how often the kernel looked it up, while the kernel knows
+/// it or something has it open. Most inodes have nothing of it.
 struct NodeState {
   /// Lookups beyond what a page can count.
   var lookups: UInt64 = 0
@@ -28,7 +28,8 @@ struct CachedContent: Equatable {
 ///
 /// The kernel knows of every inode that was ever listed, so lookups are counted in little room:
 /// sixteen inodes that follow each other, as those made one after the other do, share a page.
-/// Orphans share one too: when another device removes very many files, the kernel forgets them late.
+/// Orphans share one too: when another device removes very many files, the kernel forgets them
+/// late.
 ///
 /// A shard's lock is a leaf but for one thing: the lock of an `OpenContent` is never held above it,
 /// and nothing is called under it.
@@ -39,9 +40,9 @@ final class NodeTable: Sendable {
     /// The inodes of a page whose last name is gone, a bit for each. They are in use, and go when
     /// nothing uses them any more.
     var orphans: [UInt64: UInt16] = [:]
-    /// The inodes of a page that the kernel looked up under an earlier daemon, nobody knows how often.
-    /// It forgets all lookups of an inode at once, unless it drops one that it had no use for: so the
-    /// first FORGET of more lookups than were counted here is of those too.
+    /// The inodes of a page that the kernel looked up under an earlier daemon, nobody knows how
+    /// often. It forgets all lookups of an inode at once, unless it drops one that it had no use
+    /// for: so the first FORGET of more lookups than were counted here is of those too.
     var inherited: [UInt64: UInt16] = [:]
 
     func isInherited(_ number: InodeNumber) -> Bool {
@@ -155,7 +156,8 @@ final class NodeTable: Sendable {
     }
   }
 
-  /// Takes lookups back; whether that leaves an orphan that nothing uses, which is forgotten with it.
+  /// Takes lookups back; whether that leaves an orphan that nothing uses, which is forgotten with
+  /// it.
   func forget(_ number: InodeNumber, count: UInt64) -> Bool {
     shard(number).withLock { shard in
       shard.removeLookups(number, count)

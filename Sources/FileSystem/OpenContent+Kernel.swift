@@ -7,10 +7,10 @@ internal import SystemPackage
 
 /// The kernel's opens of an inode, and what it may do to the content unseen.
 ///
-/// States: no open; opens that the daemon serves (`backing` is nil); opens that the kernel serves. An
-/// inode goes from one of the latter two to the other only by way of the first. `watch` begins with
-/// the first open for writing that the kernel serves and ends when nothing can write to the file any
-/// more, which may be after the last close (`LingeringWriters`).
+/// States: no open; opens that the daemon serves (`backing` is nil); opens that the kernel serves.
+/// An inode goes from one of the latter two to the other only by way of the first. `watch` begins
+/// with the first open for writing that the kernel serves and ends when nothing can write to the
+/// file any more, which may be after the last close (`LingeringWriters`).
 struct KernelUse {
   struct Backing {
     let id: Int32
@@ -34,8 +34,8 @@ struct KernelUse {
 }
 
 extension OpenContent {
-  /// Notes an open by the kernel and gives the number of the file that it is to use, or nil when it is
-  /// to ask. To be balanced by `endKernelOpen`. `isChanging` begins with the first writer.
+  /// Notes an open by the kernel and gives the number of the file that it is to use, or nil when it
+  /// is to ask. To be balanced by `endKernelOpen`. `isChanging` begins with the first writer.
   /// `isWrittenUnseen`: something outside of this mount writes to the content file.
   func beginKernelOpen(
     writing: Bool, through service: (any ContentPassthrough)?, now: Timestamp,
@@ -71,8 +71,8 @@ extension OpenContent {
     }
   }
 
-  /// An open that an earlier daemon answered, with the number of the file that the kernel uses for it.
-  /// `start` is a time before the rows were brought up to date with the files.
+  /// An open that an earlier daemon answered, with the number of the file that the kernel uses for
+  /// it. `start` is a time before the rows were brought up to date with the files.
   func restoreKernelOpen(
     writing: Bool, backing: Int32?, through service: (any ContentPassthrough)?, start: Timestamp
   ) throws(Errno) {
@@ -103,11 +103,13 @@ extension OpenContent {
     if stamp.size != row.size || isLater { try note(stamp, &state) }
   }
 
-  /// A file up to this size that is opened for reading alone is left to the kernel's page cache: opening
-  /// its content file and making it known costs more than the one READ, which later opens spare.
+  /// A file up to this size that is opened for reading alone is left to the kernel's page cache:
+  /// opening its content file and making it known costs more than the one READ, which later opens
+  /// spare.
   private static var smallSize: UInt64 { 64 << 10 }
 
-  /// Nil where the daemon is to serve: content that is not whole here, none at all, and what is small.
+  /// Nil where the daemon is to serve: content that is not whole here, none at all, and what is
+  /// small.
   private func makeBacking(
     _ state: inout State, mayBeCached: Bool, creates: Bool, _ service: any ContentPassthrough
   ) throws(Errno) -> KernelUse.Backing? {
@@ -169,8 +171,8 @@ extension OpenContent {
     }
   }
 
-  /// The mount ends while something can still write to the file. The row counts as changed, so that the
-  /// content is uploaded when that is over. Gives the file to follow until then.
+  /// The mount ends while something can still write to the file. The row counts as changed, so that
+  /// the content is uploaded when that is over. Gives the file to follow until then.
   func abandonWriting() -> (file: OpenFile, seen: FileStamp)? {
     state.withLock { state in
       guard let watch = state.kernel.watch, state.kernel.writers == 0 else { return nil }
@@ -187,8 +189,8 @@ extension OpenContent {
 
   // MARK: The row
 
-  /// The inode as it is now, given as its row was a moment ago; the 512-byte blocks of what is here; and
-  /// whether the kernel may change both any moment.
+  /// The inode as it is now, given as its row was a moment ago; the 512-byte blocks of what is
+  /// here; and whether the kernel may change both any moment.
   func current(_ inode: Inode) -> (inode: Inode, blocks: UInt64, isChanging: Bool) {
     let (now, seen, isChanging) = state.withLock { state in
       let isChanging = state.kernel.watch != nil
@@ -199,8 +201,8 @@ extension OpenContent {
     return (now, seen ?? blocks(), isChanging)
   }
 
-  /// Brings the row up to date with what the kernel wrote. Set-user-ID bits are none of it: before a
-  /// write by one who may not keep them the kernel says so (`setStatus` with no change).
+  /// Brings the row up to date with what the kernel wrote. Set-user-ID bits are none of it: before
+  /// a write by one who may not keep them the kernel says so (`setStatus` with no change).
   func look() throws(Errno) {
     try state.withLock { (state) throws(Errno) in _ = try look(&state) }
   }

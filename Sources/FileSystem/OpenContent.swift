@@ -7,10 +7,10 @@ internal import SystemPackage
 
 /// The content of an inode that is open, shared by all its handles.
 ///
-/// The generation is that of the moment of the first open. Once anything of it could be read it stays
-/// while anything has the inode open, because a remote change gives the path a new inode then; only
-/// truncating a placeholder to nothing, which is a change of ours, starts a new one. From remote it
-/// can become local.
+/// The generation is that of the moment of the first open. Once anything of it could be read it
+/// stays while anything has the inode open, because a remote change gives the path a new inode
+/// then; only truncating a placeholder to nothing, which is a change of ours, starts a new one.
+/// From remote it can become local.
 ///
 /// Of content that the kernel reads and writes itself see `OpenContent+Kernel.swift`.
 ///
@@ -195,8 +195,8 @@ final class OpenContent: Sendable {
     // What is no version has no mark: its size is read back at a start after a crash anyway.
     guard !state.isMarked, try catalog.inode(number).version != nil else { return }
     try catalog.noteWriteBegan(number)
-    // Durably: bytes written in place may be on the disk after a power cut, and without the mark they
-    // would pass for those of the version that the row names.
+    // Durably: bytes written in place may be on the disk after a power cut, and without the mark
+    // they would pass for those of the version that the row names.
     try catalog.commit(durable: true)
     FaultPoint.reach("write.marked")
     state.isMarked = true
@@ -247,8 +247,8 @@ final class OpenContent: Sendable {
     try file.write([UInt8](repeating: 0, count: found.count), at: found.lowerBound)
   }
 
-  /// Tells the catalog the file's length after a change. The length is asked of the file itself, under
-  /// the lock, so that of changes side by side the last to be noted is right.
+  /// Tells the catalog the file's length after a change. The length is asked of the file itself,
+  /// under the lock, so that of changes side by side the last to be noted is right.
   func noteChange(of file: OpenFile, at time: Timestamp) throws(Errno) {
     try state.withLock { (state) throws(Errno) in
       // Once more: a synchronisation may have begun before the bytes were there.

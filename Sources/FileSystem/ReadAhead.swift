@@ -1,11 +1,11 @@
 /// Finds out whether a handle is read in order, and how much to fetch ahead of it.
 ///
 /// The first read of a handle asks for its own range alone; a file of which a program reads the
-/// header or one record costs no more than that. Only reads that go on where the last one ended make
-/// the window grow, and once there is one, only those that had to wait for bytes: it comes to hold
-/// what the network brings in a round trip, or what the reader takes in one, whichever is less. It
-/// is never larger than twice what was read, so that no more is fetched in vain. Each round trip
-/// trebles what is here, so that a long way is full after five.
+/// header or one record costs no more than that. Only reads that go on where the last one ended
+/// make the window grow, and once there is one, only those that had to wait for bytes: it comes to
+/// hold what the network brings in a round trip, or what the reader takes in one, whichever is
+/// less. It is never larger than twice what was read, so that no more is fetched in vain. Each
+/// round trip trebles what is here, so that a long way is full after five.
 struct ReadAhead {
   static let smallestWindow: UInt64 = 512 << 10
   static let largestWindow: UInt64 = 64 << 20

@@ -4,91 +4,72 @@ internal import FoundationEssentials
 internal import Model
 internal import SystemPackage
 
-/// The attributes that tell where an item is, and do things with it. Source: CONTRACT, "Extended
-/// attributes".
-enum UbiquityAttribute: String, CaseIterable {
+/// An extended attribute `user.ubiquity.*`: one that tells something of an item, or one that does
+/// something when it is written. Source: CONTRACT, "Extended attributes".
+struct UbiquityAttribute {
   static let prefix = "user.ubiquity."
 
-  case downloadingStatus
-  case isDownloading
-  case isUploading
-  case isUploaded
-  case hasUnresolvedConflicts
-  case isExcludedFromSync
-  case isPinned
-  case isPackage
-  case nameCollision
-  case percentDownloaded
-  case percentUploaded
-  case localBytes
-  case downloadingError
-  case uploadingError
-  case version
-  case itemIdentifier
-  case container
-  case status
-  case evict
-  case download
-  case pin
-  case policy
+  /// Attributes that can be written.
+  enum Action: String {
+    case evict, download, pin, policy, isPackage
+  }
+
+  /// All status attributes as one JSON object.
+  private static let all = "status"
+
+  private let shortName: String
+  private let status: StatusAttribute?
+  let action: Action?
 
   init?(name: String) {
     guard name.hasPrefix(Self.prefix) else { return nil }
-    self.init(rawValue: String(name.dropFirst(Self.prefix.count)))
+    self.init(shortName: String(name.dropFirst(Self.prefix.count)))
   }
 
-  var name: String { Self.prefix + rawValue }
-
-  /// Nil for one that has no value now, or never: those that only do things.
-  func value(of status: ItemStatus) -> [UInt8]? {
-    func flag(_ value: Bool) -> String { value ? "1" : "0" }
-    let text: String? =
-      switch self {
-      case .downloadingStatus: status.downloadingStatus.rawValue
-      case .isDownloading: flag(status.isDownloading)
-      case .isUploading: flag(status.isUploading)
-      case .isUploaded: flag(status.isUploaded)
-      case .hasUnresolvedConflicts: flag(status.hasUnresolvedConflicts)
-      case .isExcludedFromSync: flag(status.isExcludedFromSync)
-      case .isPinned: flag(status.isPinned)
-      case .isPackage: flag(status.isPackage)
-      case .nameCollision: flag(status.nameCollision)
-      case .percentDownloaded: String(status.percentDownloaded)
-      case .percentUploaded: String(status.percentUploaded)
-      case .localBytes: status.localBytes.map { String($0) }
-      case .downloadingError: status.downloadingError
-      case .uploadingError: status.uploadingError
-      case .version: status.version
-      case .itemIdentifier: status.itemIdentifier
-      case .container: status.container
-      case .status: Self.json(status)
-      case .policy: status.policy
-      case .evict, .download, .pin: nil
-      }
-    return text.map { Array($0.utf8) }
+  private init?(shortName: String) {
+    self.shortName = shortName
+    status = StatusAttribute.named(shortName)
+    action = Action(rawValue: shortName)
+    guard status != nil || action != nil || shortName == Self.all else { return nil }
   }
 
-  private static func json(_ status: ItemStatus) -> String? {
+  /// Nil: the attribute has no value now, or never, as those that only do something.
+  func value(of item: ItemSyncStatus) -> [UInt8]? {
+    if shortName == Self.all { return Self.json(item) }
+    // A file that was never uploaded has an empty version.
+    if shortName == "version", item.version == nil { return [] }
+    return status?.value(item).map { Array($0.text.utf8) }
+  }
+
+  private static func json(_ item: ItemSyncStatus) -> [UInt8]? {
+    var shown = item
+    shown.version = item.version ?? ""
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    guard let data = try? encoder.encode(status) else { return nil }
-    return String(decoding: data, as: UTF8.self)
+    return (try? encoder.encode(shown)).map { Array($0) }
   }
 
-  /// Whether its value depends on the names beside the item's.
-  var comparesNames: Bool { self == .nameCollision || self == .status }
+  /// Whether its value depends on the names of other items in the directory.
+  var comparesNames: Bool { status?.comparesNames ?? (shortName == Self.all) }
 
-  /// Those that have a value now.
-  static func readable(in status: ItemStatus) -> [UbiquityAttribute] {
-    allCases.filter { $0.value(of: status) != nil }
+  /// The names of the attributes that have a value now.
+  static func readable(in item: ItemSyncStatus) -> [String] {
+    let names = ItemSyncStatus.attributes.map(\.name) + [all]
+    return names.compactMap { name in
+      guard let attribute = UbiquityAttribute(shortName: name),
+        attribute.comparesNames || attribute.value(of: item) != nil
+      else { return nil }
+      return prefix + name
+    }
   }
 
+  /// Throws EPERM for an attribute that can only be read.
   func write(
     _ value: [UInt8], to inode: Inode, of coordinator: ContainerCoordinator, caller: Caller
   ) throws(Errno) {
-    // To write it is to ask for it, so that no rule is looked at.
+    // To write it is to ask for it, so no download rule applies.
     var requester: Requester? { coordinator.downloads.requester(ofThread: caller.process) }
-    switch self {
+    switch action {
     case .evict:
       guard try Self.flag(value) else { throw Errno.invalidArgument }
       try coordinator.evict(inode.number)
@@ -109,7 +90,7 @@ enum UbiquityAttribute: String, CaseIterable {
       let isPackage = try Self.flag(value)
       guard inode.kind == .directory else { throw Errno.notDirectory }
       try coordinator.catalog.setPackage(inode.number, isPackage)
-    default:
+    case nil:
       throw Errno.notPermitted
     }
   }

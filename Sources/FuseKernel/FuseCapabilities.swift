@@ -10,8 +10,8 @@ enum FuseCapabilities {
   /// The one place where capabilities are chosen. What the kernel does not offer is left out.
   static func negotiate(_ connection: inout fuse_conn_info) {
     let choices = [
-      // Only the daemon changes files behind the kernel, and it says so: with this set, SQLite in WAL
-      // mode read stale pages of a shared mapping.
+      // Only the daemon changes files behind the kernel, and it says so: with this set, SQLite in
+      // WAL mode read stale pages of a shared mapping.
       Choice(flag: FUSE_CAP_AUTO_INVAL_DATA, isWanted: false),
       // A changed size or time must not drop pages: the daemon invalidates exactly what changed.
       Choice(flag: FUSE_CAP_EXPLICIT_INVAL_DATA, isWanted: true),
@@ -25,9 +25,11 @@ enum FuseCapabilities {
       Choice(flag: FUSE_CAP_SPLICE_WRITE, isWanted: true),
       // Pages stay in the content file's cache, which other reads use; moving would take them out.
       Choice(flag: FUSE_CAP_SPLICE_MOVE, isWanted: false),
-      // A second system call for every small request costs more than the copy of a large write saves.
+      // A second system call for every small request costs more than the copy of a large write
+      // saves.
       Choice(flag: FUSE_CAP_SPLICE_READ, isWanted: false),
-      // Lookups and readdir of one directory do not exclude each other; the catalog has its own lock.
+      // Lookups and readdir of one directory do not exclude each other; the catalog has its own
+      // lock.
       Choice(flag: FUSE_CAP_PARALLEL_DIROPS, isWanted: true),
       // `ls -l` asks once for a directory, not once for every entry.
       Choice(flag: FUSE_CAP_READDIRPLUS, isWanted: true),

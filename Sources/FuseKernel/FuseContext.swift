@@ -6,7 +6,6 @@ internal import Synchronization
 final class FuseContext: Sendable {
   let handler: any FuseHandler
   let lot = FuseParkingLot()
-  let transport = FuseTransportChoice()
   /// WRITE requests that came, and those that the handler is done with, put aside or answered.
   let writesBegun = Atomic<UInt64>(0)
   let writesEnded = Atomic<UInt64>(0)
@@ -26,7 +25,6 @@ final class FuseContext: Sendable {
       guard let object else { return }
       let context = Unmanaged<FuseContext>.fromOpaque(object).takeUnretainedValue()
       guard let connection = context.connection.withLock({ $0 }) else { return }
-      context.transport.decide(isGranted: connection.granted.ring)
       context.handler.initialized(connection)
     }
     return data
@@ -58,7 +56,6 @@ final class FuseContext: Sendable {
       let object = data.pointee.handler
     else { return }
     ubiquity_fuse_prove_number(data, request)
-    FuseUringThread.entry?.request = request
     Unmanaged<FuseContext>.fromOpaque(object)._withUnsafeGuaranteedRef { body($0.handler, request) }
   }
 
@@ -70,7 +67,6 @@ final class FuseContext: Sendable {
       let data = fuse_req_userdata(request)?.assumingMemoryBound(to: ubiquity_fuse_context.self),
       let object = data.pointee.handler
     else { return }
-    FuseUringThread.entry?.request = request
     Unmanaged<FuseContext>.fromOpaque(object)._withUnsafeGuaranteedRef { context in
       context.writesBegun.add(1, ordering: .sequentiallyConsistent)
       body(context.handler, request)

@@ -6,21 +6,21 @@ internal import SystemPackage
 
 /// The threads that read requests from the device and handle them (see `FuseReaderRole`).
 ///
-/// libfuse's own loop has each thread wait in the kernel: every request then wakes a thread on another
-/// processor, which sleeps. Here the reader looks for the next request for a moment before it goes to
-/// sleep, and while requests come one after the other processors are kept awake. `docs/performance.md` has
-/// what each of that gives.
+/// libfuse's own loop has each thread wait in the kernel: every request then wakes a thread on
+/// another processor, which sleeps. Here the reader looks for the next request for a moment before
+/// it goes to sleep, and while requests come one after the other processors are kept awake.
+/// `docs/performance.md` has what each of that gives.
 final class FuseDeviceLoop: @unchecked Sendable {
   /// How long the reader looks for a request before it sleeps, in nanoseconds.
   private static let window: UInt64 = 50_000
-  /// Requests that come within this of each other, in nanoseconds, keep processors awake: a program that
-  /// does something between them would wait for its processor each time.
+  /// Requests that come within this of each other, in nanoseconds, keep processors awake: a program
+  /// that does something between them would wait for its processor each time.
   private static let stretch: UInt64 = 1_000_000
   /// So long after the last request processors may sleep again, in milliseconds.
   private static let calm: Int32 = 3
   private static let tick = 2
-  /// Up to this many nanoseconds others wait for the disk as well as they would for another thread to
-  /// wake. If for once it takes longer the watch sees to it.
+  /// Up to this many nanoseconds others wait for the disk as well as they would for another thread
+  /// to wake. If for once it takes longer the watch sees to it.
   private static let shortDiskTime: UInt64 = 200_000
 
   private let session: OpaquePointer
@@ -35,14 +35,16 @@ final class FuseDeviceLoop: @unchecked Sendable {
   /// Closed while there was no request for some ticks: the watch sleeps.
   private let activity = Gate()
   private let isWatched = Atomic<Bool>(false)
-  /// What requests that wait for the disk took lately, in nanoseconds. A disk counts as slow at first.
+  /// What requests that wait for the disk took lately, in nanoseconds. A disk counts as slow at
+  /// first.
   private let diskTime = Atomic<UInt64>(4_000_000)
   /// How often requests came within the window lately, 0...8. The reader's alone, as is `burst`.
   private var eagerness = 4
   /// Requests since processors were last allowed to sleep.
   private var burst = 0
 
-  /// `isEager`: requests are looked for, and processors kept awake. Not where requests come elsewhere.
+  /// `isEager`: requests are looked for, and processors kept awake. Not where requests come
+  /// elsewhere.
   init(session: OpaquePointer, threads: Int, isEager: Bool) throws(Errno) {
     self.session = session
     self.threads = min(max(2, threads), FuseReaderRole.mostThreads)

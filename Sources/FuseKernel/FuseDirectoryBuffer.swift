@@ -16,8 +16,8 @@ package struct FuseDirectoryBuffer: ~Copyable {
 
   package var isEmpty: Bool { used == 0 }
 
-  /// Adds an entry with its inode number and file type; false when it does not fit. `offset` is where
-  /// reading goes on after it.
+  /// Adds an entry with its inode number and file type; false when it does not fit. `offset` is
+  /// where reading goes on after it.
   package mutating func add(_ name: [UInt8], attributes: FuseAttributes, offset: UInt64) -> Bool {
     var attributes = stat(attributes)
     return append(name) { buffer, room, name in

@@ -1,7 +1,7 @@
 /// What serves the requests of a mount.
 ///
-/// Requests come on the session's threads, many at once. Every handler answers through its reply, at
-/// once or later; none may wait for anything but the local disk, or all threads end up waiting:
+/// Requests come on the session's threads, many at once. Every handler answers through its reply,
+/// at once or later; none may wait for anything but the local disk, or all threads end up waiting:
 /// what has to wait parks its reply. Names are one component, without NUL and `/`.
 package protocol FuseHandler: AnyObject, Sendable {
   /// The kernel has taken the answer to INIT: what was granted holds. Requests may come meanwhile.

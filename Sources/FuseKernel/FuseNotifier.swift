@@ -4,8 +4,8 @@ internal import Platform
 
 /// Makes the kernel forget what it cached.
 ///
-/// Notifications can wait for kernel locks that are held while a request of ours is pending; so they
-/// are sent from one thread that holds no lock and serves no request, in the order given.
+/// Notifications can wait for kernel locks that are held while a request of ours is pending; so
+/// they are sent from one thread that holds no lock and serves no request, in the order given.
 package final class FuseNotifier: @unchecked Sendable {
   package enum Notification: Sendable {
     /// A name of a directory now means something else, or nothing.

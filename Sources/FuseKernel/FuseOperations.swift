@@ -4,8 +4,8 @@ internal import Platform
 
 /// The C callbacks: each decodes its arguments and calls the handler.
 ///
-/// They are formed here, in nonisolated library code: closures written at the top level of a program
-/// would be isolated to the main actor and trap on the session's threads.
+/// They are formed here, in nonisolated library code: closures written at the top level of a
+/// program would be isolated to the main actor and trap on the session's threads.
 enum FuseOperations {
   static func make() -> fuse_lowlevel_ops {
     var operations = fuse_lowlevel_ops()

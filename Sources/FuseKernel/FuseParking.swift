@@ -82,8 +82,8 @@ package final class FuseParked<Answer>: FuseParkedRequest, @unchecked Sendable {
 }
 
 extension FuseReply {
-  /// Puts the reply aside so that the thread can go on. The reply is given through what this returns,
-  /// or is EINTR when the program that asked is interrupted or killed.
+  /// Puts the reply aside so that the thread can go on. The reply is given through what this
+  /// returns, or is EINTR when the program that asked is interrupted or killed.
   package consuming func park() -> FuseParked<Answer> {
     let request = take()
     return FuseParked(request, FuseContext.of(request).lot)

@@ -4,8 +4,8 @@ internal import Glibc
 // Answers in the kernel's own form, where libfuse's cannot say what is to be said.
 
 extension ubiquity_fuse_open_out {
-  /// Of an open that the kernel serves from a backing file. It excludes FOPEN_KEEP_CACHE: there are no
-  /// pages of the file but the backing file's own.
+  /// Of an open that the kernel serves from a backing file. It excludes FOPEN_KEEP_CACHE: there are
+  /// no pages of the file but the backing file's own.
   init(_ opened: FuseOpened) {
     self.init(
       fh: opened.handle,

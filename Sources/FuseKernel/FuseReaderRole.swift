@@ -3,13 +3,14 @@ internal import Synchronization
 
 /// Which of a session's threads reads the device.
 ///
-/// One thread, the *reader*, reads a request and handles it itself: waking another for it would cost more
-/// than most requests do. While it handles one, nobody reads. So what is known to take long is handed
-/// over first, and a reader that turns out to be busy for longer than a tick is replaced by whoever
-/// watches; it finds out when it is done, and goes to wait for its turn.
+/// One thread, the *reader*, reads a request and handles it itself: waking another for it would
+/// cost more than most requests do. While it handles one, nobody reads. So what is known to take
+/// long is handed over first, and a reader that turns out to be busy for longer than a tick is
+/// replaced by whoever watches; it finds out when it is done, and goes to wait for its turn.
 ///
-/// The role is one word, `turn << 9 | isBusy << 8 | thread`: it changes hands by one compare-and-exchange
-/// against what was seen, in which the turn, counted for each request, excludes that it is another one.
+/// The role is one word, `turn << 9 | isBusy << 8 | thread`: it changes hands by one
+/// compare-and-exchange against what was seen, in which the turn, counted for each request,
+/// excludes that it is another one.
 final class FuseReaderRole: Sendable {
   static let mostThreads = 64
 
@@ -64,8 +65,8 @@ final class FuseReaderRole: Sendable {
   /// The role as it is: a busy one that stays the same from one look to the next is stuck.
   var seen: UInt64 { word.load(ordering: .acquiring) }
 
-  /// Gives the role to a waiting thread, if it is still as it was seen and the reader is busy. Without a
-  /// waiting thread it stays.
+  /// Gives the role to a waiting thread, if it is still as it was seen and the reader is busy.
+  /// Without a waiting thread it stays.
   func pass(_ seen: UInt64) {
     guard Self.isBusy(seen), let next = idle.withLock({ $0.popLast() }) else { return }
     let new = Self.encode(seen >> 9 &+ 1, busy: false, next)

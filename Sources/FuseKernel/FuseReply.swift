@@ -127,18 +127,6 @@ extension FuseReply where Answer == LinkTargetAnswer {
 extension FuseReply where Answer == DataAnswer {
   /// Answers with up to `count` bytes of the file from `offset`, spliced where that pays.
   package consuming func data(descriptor: Int32, offset: UInt64, count: Int) {
-    if let entry = FuseUringThread.entry(of: request) {
-      do throws(Errno) {
-        let bytes = try entry.fill(from: descriptor, at: offset, count: count)
-        fuse_reply_buf(
-          take(), bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
-      } catch {
-        fail(error)
-      }
-      return
-    }
-    // A pipe has no way into a ring's entry.
-    let isOverRing = FuseContext.of(request).transport.usesRing
     var vector = fuse_bufvec()
     vector.count = 1
     vector.buf.size = count
@@ -146,7 +134,7 @@ extension FuseReply where Answer == DataAnswer {
     vector.buf.fd = descriptor
     vector.buf.pos = off_t(offset)
     // Not FUSE_BUF_SPLICE_MOVE: the pages stay in the content file's own cache.
-    fuse_reply_data(take(), &vector, isOverRing ? FUSE_BUF_NO_SPLICE : fuse_buf_copy_flags(0))
+    fuse_reply_data(take(), &vector, fuse_buf_copy_flags(0))
   }
 
   package consuming func bytes(_ bytes: [UInt8]) {
@@ -176,8 +164,8 @@ extension FuseReply where Answer == DirectoryAnswer {
 }
 
 extension FuseReply where Answer == AttributeAnswer {
-  /// Answers getxattr and listxattr by their rule: `size` 0 asks for the length alone, and what does
-  /// not fit is ERANGE.
+  /// Answers getxattr and listxattr by their rule: `size` 0 asks for the length alone, and what
+  /// does not fit is ERANGE.
   package consuming func value(_ bytes: [UInt8], size: Int) {
     if size == 0 {
       fuse_reply_xattr(take(), bytes.count)

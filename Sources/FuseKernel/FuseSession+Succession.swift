@@ -3,8 +3,8 @@ internal import Glibc
 package import Platform
 internal import SystemPackage
 
-/// What was said when a connection began: the kernel's INIT and the answer to it. A daemon that takes
-/// the connection over has to mean the same.
+/// What was said when a connection began: the kernel's INIT and the answer to it. A daemon that
+/// takes the connection over has to mean the same.
 package struct FuseHandshake: Hashable, Sendable {
   package let request: [UInt8]
   package let reply: [UInt8]
@@ -17,13 +17,13 @@ package struct FuseHandshake: Hashable, Sendable {
 
 extension FuseSession {
   /// Nil where no other daemon could go on with this connection: the kernel does not send requests
-  /// again (Linux 6.9) or does not forget names on demand (Linux 6.16), requests come by io_uring, or
-  /// libfuse's requests have no number that is known. To be asked after the first request was answered.
+  /// again (Linux 6.9) or does not forget names on demand (Linux 6.16), or libfuse's requests have
+  /// no number that is known. To be asked after the first request was answered.
   package var handshake: FuseHandshake? {
     let start = data.pointee.`init`
     guard start.is_answered != 0, start.offered & ubiquity_fuse_has_resend != 0,
       (context.connection.withLock { $0?.protocolMinor } ?? 0) >= ubiquity_fuse_epoch_minor,
-      data.pointee.knows_numbers != 0, start.request_length > 0, !context.transport.usesRing
+      data.pointee.knows_numbers != 0, start.request_length > 0
     else { return nil }
     let request = withUnsafeBytes(of: start.request) {
       Array($0.prefix(Int(start.request_length)))
@@ -66,12 +66,12 @@ extension FuseSession {
     return FuseStartFailure(detail: detail, errno: code)
   }
 
-  /// The handler hears what was agreed, as when a connection begins. The kernel hears nothing but that
-  /// it is to ask again for every name: what it was to be told of may have been lost. Throws
+  /// The handler hears what was agreed, as when a connection begins. The kernel hears nothing but
+  /// that it is to ask again for every name: what it was to be told of may have been lost. Throws
   /// `notSupported` where this program would have begun the connection in another way.
   package func resume(_ handshake: FuseHandshake) throws(FuseStartFailure) {
     guard replay(handshake) else {
-      throw failed(.notSupported, "another version agreed otherwise with the kernel")
+      throw failed(.notSupported, "the earlier daemon negotiated other options with the kernel")
     }
     let device = descriptor.withLock { $0 }
     let code = device.map { ubiquity_fuse_begin_epoch($0) } ?? -ENODEV
@@ -108,16 +108,16 @@ extension FuseSession {
     let device = descriptor.withLock { $0 }
     let code = device.map { ubiquity_fuse_resend($0) } ?? -ENODEV
     guard code == 0 else {
-      throw failed(Errno(rawValue: -code), "no requests can be sent again")
+      throw failed(Errno(rawValue: -code), "the kernel cannot send unanswered requests again")
     }
     run()
   }
 
-  /// Reads no more requests and answers none of those that wait; returns when none is being handled.
-  /// The connection stays, for another daemon. The session is of no use after it.
+  /// Reads no more requests and answers none of those that wait; returns when none is being
+  /// handled. The connection stays, for another daemon. The session is of no use after it.
   package func quiesce() {
-    // While requests are served: a notification may wait for a lock that a program holds until it has
-    // an answer. What is not sent the next daemon makes up for.
+    // While requests are served: a notification may wait for a lock that a program holds until it
+    // has an answer. What is not sent the next daemon makes up for.
     _ = notifier.stop(milliseconds: 500)
     isHandedOver.store(true, ordering: .sequentiallyConsistent)
     context.lot.freeze()

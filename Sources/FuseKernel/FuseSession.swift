@@ -17,8 +17,8 @@ package struct FuseStartFailure: Error, Sendable {
 
 /// One mounted FUSE connection and the threads that serve it.
 ///
-/// States, in order: made, mounted (`mount`), running (`run`), ended. It ends when the file system is
-/// unmounted, by anyone, or by `abort`. The session's own thread takes everything apart, so that
+/// States, in order: made, mounted (`mount`), running (`run`), ended. It ends when the file system
+/// is unmounted, by anyone, or by `abort`. The session's own thread takes everything apart, so that
 /// nothing is freed under a request.
 package final class FuseSession: @unchecked Sendable {
   let context: FuseContext
@@ -27,7 +27,6 @@ package final class FuseSession: @unchecked Sendable {
   let session: OpaquePointer
   private let mountpoint: String
   private let threads: Int
-  private let usesRing: Bool
   private let isEager: Bool
   let ended = Gate()
   /// Nothing is served any more, and the connection is another daemon's.
@@ -64,7 +63,6 @@ package final class FuseSession: @unchecked Sendable {
     operations.initialize(to: FuseOperations.make())
     self.mountpoint = mountpoint
     self.threads = threads
-    usesRing = wishes.usesRing
     isEager = wishes.isEager
     var arguments = fuse_args()
     for argument in ["ubiquityfs", "-o", options.joined(separator: ",")] {
@@ -127,7 +125,6 @@ package final class FuseSession: @unchecked Sendable {
   /// Serves requests on threads of its own and returns at once. A connection that another daemon
   /// began needs `runResent`.
   package func run() {
-    context.transport.prepare(session, data, isWanted: usesRing)
     _ = startThread {
       self.serve()
       if self.isHandedOver.load(ordering: .sequentiallyConsistent) { return self.quiet.open() }
@@ -143,8 +140,7 @@ package final class FuseSession: @unchecked Sendable {
   private func serve() {
     let made: FuseDeviceLoop
     do throws(Errno) {
-      made = try FuseDeviceLoop(
-        session: session, threads: threads, isEager: isEager && !context.transport.usesRing)
+      made = try FuseDeviceLoop(session: session, threads: threads, isEager: isEager)
     } catch {
       // No descriptor is left for it: what uses the mount gets ENOTCONN.
       connection?.abort()
@@ -158,10 +154,9 @@ package final class FuseSession: @unchecked Sendable {
 
   /// After the loop: no request is being served, and none comes.
   private func finish() {
-    context.transport.stop()
     context.lot.drain()
-    // Closing the device would free what a notification waits for in the kernel, if that were not in
-    // a write to the same device, which keeps it open.
+    // Closing the device would free what a notification waits for in the kernel, if that were not
+    // in a write to the same device, which keeps it open.
     let mustAbort = !notifier.stop(milliseconds: 1000)
     // A mount whose path leads to something else by now: libfuse would unmount that.
     // And closing it does not end the connection while somebody else keeps it.
@@ -178,7 +173,6 @@ package final class FuseSession: @unchecked Sendable {
     notifier.waitUntilIdle()
     backingFiles?.end()
     fuse_session_destroy(session)
-    context.transport.release(data)
     context.handler.ended()
     ended.open()
   }
@@ -228,8 +222,6 @@ package final class FuseSession: @unchecked Sendable {
     loop.withLock { $0 }?.stop()
     ended.wait()
   }
-
-  package var transport: FuseTransport { context.transport.current }
 
   package func waitUntilEnded() { ended.wait() }
 

@@ -13,17 +13,12 @@ package struct FuseWishes: Sendable {
   }
 
   package var passthrough: Passthrough?
-  /// Requests come over io_uring where that is possible.
-  package var usesRing: Bool
-  /// Processors are kept busy for moments, so that requests which come one after the other are not held
-  /// up by their going to sleep.
+  /// Processors are kept busy for moments, so that requests which come one after the other are not
+  /// held up by their going to sleep.
   package var isEager: Bool
 
-  package init(
-    passthrough: Passthrough? = nil, usesRing: Bool = false, isEager: Bool = true
-  ) {
+  package init(passthrough: Passthrough? = nil, isEager: Bool = true) {
     self.passthrough = passthrough
-    self.usesRing = usesRing
     self.isEager = isEager
   }
 
@@ -43,10 +38,8 @@ package struct FuseWishes: Sendable {
 /// What the kernel agreed to of a session's wishes.
 package struct FuseGrants: Sendable {
   package let passthrough: Bool
-  package let ring: Bool
 
   init(_ flags: UInt64) {
     passthrough = flags & ubiquity_fuse_passthrough != 0
-    ring = flags & ubiquity_fuse_over_io_uring != 0
   }
 }

@@ -13,7 +13,7 @@ package struct PredicateError: Error, Hashable, Sendable {
     let after = Self.shown(text[(place ?? scalars.endIndex)...])
     // Of a long one the part around the place.
     let start = before.suffix(60)
-    return "the predicate cannot be understood at character \(before.count + 1): \(reason)\n  "
+    return "the predicate is not valid at character \(before.count + 1): \(reason)\n  "
       + start + after.prefix(16 + 60 - start.count) + "\n  "
       + String(repeating: " ", count: start.count) + "^"
   }
@@ -36,7 +36,7 @@ package enum PredicateArgument: Hashable, Sendable {
 package enum PredicateForm: Sendable {
   /// As in `NSPredicate`'s format strings.
   case format
-  /// As above, and a bare word or text is a pattern for names, a value needs no quotes, and terms side by
-  /// side must all hold.
+  /// As above, and a bare word or text is a pattern for names, a value needs no quotes, and terms
+  /// side by side must all hold.
   case commandLine
 }

@@ -39,7 +39,7 @@ struct PredicateLexer {
 
   mutating func tokens() throws(PredicateError) -> [PredicateToken] {
     guard characters.count <= Self.maximumLength else {
-      throw error(at: 0, "it has more than \(Self.maximumLength) characters")
+      throw error(at: 0, "the predicate has more than \(Self.maximumLength) characters")
     }
     var result: [PredicateToken] = []
     while true {
@@ -99,7 +99,7 @@ struct PredicateLexer {
       if !result.isEmpty || form == .format, symbol(at: place, inWord: true) != nil { break }
       if form == .format, !Self.isWordCharacter(character) {
         guard result.isEmpty else { break }
-        throw error(at: place, "“\(character)” has no meaning here; text is written in quotes")
+        throw error(at: place, "\"\(character)\" has no meaning here; write text in quotes")
       }
       result.append(character)
       place += 1
@@ -140,7 +140,7 @@ struct PredicateLexer {
         result.append(escaped)
       }
     }
-    throw error(at: start, "the text that begins here has no closing \(quote)")
+    throw error(at: start, "the text that starts here has no closing \(quote)")
   }
 
   /// Of `\u00e9`.

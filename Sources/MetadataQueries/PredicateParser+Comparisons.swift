@@ -23,7 +23,7 @@ extension PredicateParser {
       let start = token.offset
       values = try list()
       guard values.count == 2 else {
-        throw error("BETWEEN wants two values, and here are \(values.count)", at: start)
+        throw error("BETWEEN needs two values, but here are \(values.count)", at: start)
       }
     default:
       guard let value = try value() else { throw expected("a value") }
@@ -52,7 +52,7 @@ extension PredicateParser {
     case .word(let word):
       let name = Self.withoutOptions(word)
       if name == "MATCHES" {
-        throw error("there are no regular expressions; LIKE has the wildcards * and ?")
+        throw error("there are no regular expressions; use LIKE with the wildcards * and ?")
       }
       guard let named = MetadataComparison.Operator(rawValue: name) else {
         throw expected("an operator (== != < <= > >= LIKE BEGINSWITH ENDSWITH CONTAINS IN BETWEEN)")
@@ -87,7 +87,7 @@ extension PredicateParser {
       if letters.hasSuffix("]"), letters.count > 1 {
         letters.removeLast()
       } else {
-        try skipSymbol("]", "“]”")
+        try skipSymbol("]", "\"]\"")
       }
     }
     var options: MetadataComparison.Options = []
@@ -106,7 +106,8 @@ extension PredicateParser {
   private mutating func list() throws(PredicateError) -> [Written] {
     if case .argument = token.kind {
       guard case .list(let values)? = arguments.first else {
-        throw error(arguments.isEmpty ? "there is no argument for it" : "its argument is no list")
+        throw error(
+          arguments.isEmpty ? "there is no argument for it" : "its argument is not a list")
       }
       arguments.removeFirst()
       let offset = token.offset
@@ -119,7 +120,7 @@ extension PredicateParser {
     } else if isSymbol("(") {
       close = ")"
     } else {
-      throw expected("“{” and a list of values")
+      throw expected("\"{\" and a list of values")
     }
     advance()
     var values: [Written] = []
@@ -134,7 +135,7 @@ extension PredicateParser {
         advance()
         return values
       }
-      try skipSymbol(",", "“,” or “\(close)”")
+      try skipSymbol(",", "\",\" or \"\(close)\"")
     }
   }
 
@@ -149,11 +150,11 @@ extension PredicateParser {
       guard let argument = arguments.first else { throw error("there is no argument for it") }
       guard name != "K" else { throw error("%K stands for an attribute; a value is %@") }
       guard case .value(let value) = argument else {
-        throw error("its argument is a list, which IN and BETWEEN take alone")
+        throw error("its argument is a list, which only IN and BETWEEN accept")
       }
       arguments.removeFirst()
       if case .number(let number) = value, !number.isFinite {
-        throw error("its argument is no number")
+        throw error("its argument is not a number")
       }
       advance()
       return Written(value: value, offset: offset)
@@ -173,9 +174,9 @@ extension PredicateParser {
       }
       if form == .format {
         // The names of the constants for the values.
-        let prefix = MetadataAttribute.downloadingStatus.choicePrefix ?? ""
+        let prefix = MetadataAttribute.statusPrefix
         guard word.hasPrefix(prefix), !prefix.isEmpty else {
-          throw error("“\(word.prefix(100))” is no value; text is written in quotes")
+          throw error("\"\(word.prefix(100))\" is not a value; write text in quotes")
         }
       }
       advance()
@@ -190,13 +191,13 @@ extension PredicateParser {
     defer { depth -= 1 }
     let offset = token.offset
     advance()
-    try skipSymbol("(", "“(”")
+    try skipSymbol("(", "\"(\"")
     guard let written = try value() else { throw expected("a value") }
-    try skipSymbol(",", "“,”")
+    try skipSymbol(",", "\",\"")
     guard case .quoted(let type) = token.kind else { throw expected("'NSDate' or 'NSNumber'") }
     let typeOffset = token.offset
     advance()
-    try skipSymbol(")", "“)”")
+    try skipSymbol(")", "\")\"")
     let value: MetadataValue?
     switch (type, written.value) {
     case ("NSDate", .date): value = written.value
@@ -208,7 +209,7 @@ extension PredicateParser {
     default: throw error("expected 'NSDate' or 'NSNumber'", at: typeOffset)
     }
     guard let value else {
-      throw error("this is no \(type == "NSDate" ? "date" : "number")", at: written.offset)
+      throw error("this is not a \(type == "NSDate" ? "date" : "number")", at: written.offset)
     }
     return Written(value: value, offset: offset)
   }
@@ -249,7 +250,7 @@ extension PredicateParser {
   ) throws(PredicateError) -> MetadataComparison {
     guard attribute.kind == .text || !symbol.operator.isTextual else {
       throw error(
-        "\(attribute.rawValue) is no text, which \(symbol.operator.rawValue) is for",
+        "\(attribute.key) is not text, and \(symbol.operator.rawValue) compares only text",
         at: symbol.offset)
     }
     return MetadataComparison(
@@ -263,12 +264,12 @@ extension PredicateParser {
     _ written: Written, _ attribute: MetadataAttribute, _ comparison: MetadataComparison.Operator
   ) throws(PredicateError) -> MetadataValue {
     func wrong(_ what: String) -> PredicateError {
-      error("\(attribute.rawValue) is \(what)", at: written.offset)
+      error("\(attribute.key) is \(what)", at: written.offset)
     }
     if written.value == .null {
       switch comparison {
       case .equal, .notEqual, .isIn: return .null
-      default: throw error("NULL can be compared with == and != alone", at: written.offset)
+      default: throw error("only ==, != and IN can compare with NULL", at: written.offset)
       }
     }
     switch (attribute.kind, written.value) {
@@ -317,7 +318,7 @@ extension PredicateParser {
     }
     guard choices.contains(short) || short.contains("*") else {
       throw error(
-        "\(attribute.rawValue) is \(choices.dropLast().joined(separator: ", ")) or "
+        "\(attribute.key) is \(choices.dropLast().joined(separator: ", ")) or "
           + (choices.last ?? ""), at: written.offset)
     }
     return .text(short)

@@ -37,7 +37,7 @@ struct PredicateParser {
     let result = try disjunction()
     guard token.kind == .end else { throw expected("AND, OR or the end") }
     guard arguments.isEmpty else {
-      throw error("\(arguments.count) arguments have no place in it")
+      throw error("the predicate does not use \(arguments.count) of the arguments")
     }
     return result
   }
@@ -55,12 +55,12 @@ struct PredicateParser {
   func expected(_ what: String) -> PredicateError {
     let found =
       switch token.kind {
-      case .end: "it ends here"
-      case .word(let text), .symbol(let text): "“\(text)” is here"
-      case .quoted: "text is here"
-      case .argument(let text): "%\(text) is here"
+      case .end: "the predicate ends here"
+      case .word(let text), .symbol(let text): "found \"\(text)\""
+      case .quoted: "found text"
+      case .argument(let text): "found %\(text)"
       }
-    return error("expected \(what), and \(found)")
+    return error("expected \(what), but \(found)")
   }
 
   func isSymbol(_ names: String...) -> Bool {
@@ -116,7 +116,7 @@ struct PredicateParser {
   /// Counts one level of nesting, since each takes stack. The caller ends it with `depth -= 1`.
   mutating func goDown() throws(PredicateError) {
     guard depth < QueryPredicate.maximumDepth else {
-      throw error("it is more than \(QueryPredicate.maximumDepth) levels deep here")
+      throw error("the predicate is more than \(QueryPredicate.maximumDepth) levels deep here")
     }
     depth += 1
   }
@@ -131,7 +131,7 @@ struct PredicateParser {
     if isSymbol("(") {
       advance()
       let inner = try disjunction()
-      try skipSymbol(")", "AND, OR or “)”")
+      try skipSymbol(")", "AND, OR or \")\"")
       return inner
     }
     return try term()
@@ -196,7 +196,7 @@ struct PredicateParser {
     let place = token
     let symbol = try comparisonOperator()
     guard let mirrored = symbol.operator.mirrored else {
-      throw error("\(symbol.operator.rawValue) wants the attribute on its left", at: place.offset)
+      throw error("\(symbol.operator.rawValue) needs the attribute on its left", at: place.offset)
     }
     guard let attribute = attribute() else {
       if case .word(let name) = token.kind { throw unknownAttribute(name) }
@@ -209,11 +209,11 @@ struct PredicateParser {
 
   private func unknownAttribute(_ name: String) -> PredicateError {
     let lowered = name.lowercased()
-    let near = MetadataAttribute.allCases.first { $0.rawValue.lowercased() == lowered }
+    let near = MetadataAttribute.allCases.first { $0.key.lowercased() == lowered }
     return error(
-      "there is no attribute “\(name.prefix(100))”"
-        + (near.map { "; did you mean \($0.rawValue)?" }
-          ?? "; there are \(MetadataAttribute.allCases.map(\.rawValue).joined(separator: ", "))"))
+      "there is no attribute \"\(name.prefix(100))\""
+        + (near.map { "; did you mean \($0.key)?" }
+          ?? "; there are \(MetadataAttribute.allCases.map(\.key).joined(separator: ", "))"))
   }
 
   /// The attribute that the token names. Takes its argument.

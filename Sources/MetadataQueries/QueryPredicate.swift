@@ -1,6 +1,7 @@
 internal import ControlProtocol
 
-/// A condition on an item's attributes, in the form of `NSPredicate`. `docs/queries.md` has the grammar.
+/// A condition on an item's attributes, in the form of `NSPredicate`. `docs/queries.md` has the
+/// grammar.
 package indirect enum QueryPredicate: Hashable, Sendable {
   /// `TRUEPREDICATE`
   case always
@@ -103,7 +104,7 @@ extension QueryPredicate: CustomStringConvertible {
 
 extension MetadataComparison: CustomStringConvertible {
   package var description: String {
-    var text = attribute.rawValue + " " + `operator`.rawValue
+    var text = attribute.key + " " + `operator`.rawValue
     if !options.isEmpty {
       text +=
         "[" + (options.contains(.caseInsensitive) ? "c" : "")

@@ -71,7 +71,8 @@ struct TextPattern: Sendable {
     return matches(Array(text)) { $0 }
   }
 
-  /// In time that grows with the product of the two lengths at most: to the last `*` alone it goes back.
+  /// In time that grows with the product of the two lengths at most: to the last `*` alone it goes
+  /// back.
   private func matches<Element: Equatable>(
     _ text: [Element], _ element: (Character) -> Element
   ) -> Bool {
@@ -104,7 +105,8 @@ struct TextPattern: Sendable {
     return pieces[piece...].allSatisfy { if case .many = $0 { true } else { false } }
   }
 
-  /// As the options want it: in one case (by way of the upper one, as in `FoldedName`), without marks.
+  /// As the options want it: in one case (by way of the upper one, as in `FoldedName`), without
+  /// marks.
   static func folded(_ text: String, _ options: MetadataComparison.Options) -> String {
     guard !options.isEmpty else { return text }
     if text.utf8.allSatisfy({ $0 < 0x80 }) {

@@ -28,9 +28,9 @@ package struct ContainerUsage: Hashable, Sendable {
 }
 
 extension ItemRecord {
-  /// What the item takes of the account's allotment: the sizes of its current content and of its conflict
-  /// versions as a program sees them, whatever the backend stores of them. A content that is announced
-  /// counts, so that there is room for it when it comes.
+  /// What the item takes of the account's allotment: the sizes of its current content and of its
+  /// conflict versions as a program sees them, whatever the backend stores of them. A content that
+  /// is announced counts, so that there is room for it when it comes.
   package var allottedBytes: UInt64 {
     conflicts.reduce(content?.size ?? 0) { sum, version in
       let (result, overflow) = sum.addingReportingOverflow(version.size)

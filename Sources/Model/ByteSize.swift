@@ -1,5 +1,5 @@
-/// A number of bytes as people write it: `10G`, `1.5 GiB`, `500MB`, `1048576`. K, M, G and T are powers of 1024,
-/// as with GNU tools; with a B and no i, powers of 1000.
+/// A number of bytes as people write it: `10G`, `1.5 GiB`, `500MB`, `1048576`. K, M, G and T are
+/// powers of 1024, as with GNU tools; with a B and no i, powers of 1000.
 package struct ByteSize: Equatable, Sendable {
   package let bytes: UInt64
 

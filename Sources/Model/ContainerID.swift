@@ -20,7 +20,7 @@ package struct ContainerID: Hashable, Comparable, Sendable, CustomStringConverti
     guard !text.contains("*") else { throw Invalid(reason: "it has a wildcard") }
     let components = text.split(separator: ".", omittingEmptySubsequences: false)
     guard components.count >= 2 else {
-      throw Invalid(reason: "it is not in reverse-DNS form, like iCloud.com.example.notes")
+      throw Invalid(reason: "it is not in reverse-DNS form, like \"iCloud.com.example.notes\"")
     }
     for component in components {
       guard !component.isEmpty else { throw Invalid(reason: "it has an empty component") }
@@ -30,7 +30,7 @@ package struct ContainerID: Hashable, Comparable, Sendable, CustomStringConverti
           UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
           continue
         default:
-          throw Invalid(reason: "it has a character that is no letter, digit, '.' or '-'")
+          throw Invalid(reason: "it has a character other than letters, digits, \".\" and \"-\"")
         }
       }
     }

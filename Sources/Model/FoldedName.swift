@@ -1,8 +1,9 @@
-/// What names have in common that differ only in case or in their Unicode form, and so would be one name on
-/// other systems: full case folding and canonical equivalence (The Unicode Standard, section 3.13, D145).
+/// What names have in common that differ only in case or in their Unicode form, and so would be one
+/// name on other systems: full case folding and canonical equivalence (The Unicode Standard,
+/// section 3.13, D145).
 ///
-/// Source: iCloud Design Guide, "Designing the Document Format": document names on file systems that do not
-/// tell case apart.
+/// Source: iCloud Design Guide, "Designing the Document Format": document names on file systems
+/// that do not tell case apart.
 package struct FoldedName: Hashable, Sendable {
   /// Two strings are equal when they are canonically equivalent: Swift sees to that half.
   private let text: String
@@ -20,8 +21,8 @@ package struct FoldedName: Hashable, Sendable {
     text = String(folded)
   }
 
-  /// By way of the upper case, where ß is SS and both small sigmas are one; but the dotless i would become
-  /// a dotted one there, and is a letter of its own.
+  /// By way of the upper case, where ß is SS and both small sigmas are one; but the dotless i
+  /// would become a dotted one there, and is a letter of its own.
   private static func fold(_ scalar: Unicode.Scalar) -> String.UnicodeScalarView {
     guard scalar.properties.changesWhenCaseFolded else {
       return String.UnicodeScalarView([scalar])

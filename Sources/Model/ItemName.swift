@@ -33,7 +33,8 @@ package struct ItemName: Hashable, Sendable, CustomStringConvertible {
 
   /// Whether items of this name stay on the device: `x.nosync` and `x.nosync.y`.
   ///
-  /// Source: iCloud Design Guide, "Ubiquity Containers Have Minimal Structure"; CONTRACT, "The mount".
+  /// Source: iCloud Design Guide, "Ubiquity Containers Have Minimal Structure"; CONTRACT, "The
+  /// mount".
   package var isExcludedFromSync: Bool {
     let mark = Self.exclusionMark
     guard bytes.count >= mark.count else { return false }

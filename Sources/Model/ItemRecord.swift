@@ -76,7 +76,8 @@ package struct ContentVersion: Hashable, Sendable {
   package let size: UInt64
   /// Nil while the content is pending: its chunks are still on the saving device alone.
   package let manifest: Manifest?
-  /// Of one that lost a conflict: somebody has looked at it, and it is only kept. Never of what is current.
+  /// Of one that lost a conflict: somebody has looked at it, and it is only kept. Never of what is
+  /// current.
   package var isResolved: Bool
 
   package init(
@@ -168,7 +169,8 @@ package struct ChunkLocation: Hashable, Sendable {
   }
 }
 
-/// A place in a container's log: the last segment that was read, and its hash. `start` precedes all.
+/// A place in a container's log: the last segment that was read, and its hash. `start` precedes
+/// all.
 package struct LogPosition: Hashable, Sendable {
   package let sequence: UInt64
   /// SHA-256 of the stored segment; empty at the start.

@@ -1,5 +1,6 @@
 /// Text of others as a terminal may show it: the names of files and devices, and what a store
-/// answers, can have control characters that move the cursor, hide lines, or have the terminal type.
+/// answers, can have control characters that move the cursor, hide lines, or have the terminal
+/// type.
 package enum VisibleText {
   /// Each control character, and each that turns the direction of what follows, becomes `\u{N}`.
   /// Newlines and tabs stay.

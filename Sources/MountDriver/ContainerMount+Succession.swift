@@ -18,18 +18,21 @@ extension ContainerMount {
     do throws(Errno) {
       try record.setText(description.text)
     } catch {
-      return logger("\(path) will not outlive this daemon: its record cannot be written: \(error)")
+      return logger(
+        "the mount at \"\(path)\" will not outlive this daemon: cannot write its record: \(error)")
     }
     guards.keeps(connection, KeptMount(device: device, record: record.file))
   }
 
-  /// Goes on with a mount that an earlier daemon made, in place of `start`. `start` is a time before the
-  /// catalog was brought up to date with the content files. What the kernel asked that daemon and was
-  /// not answered it asks again.
+  /// Goes on with a mount that an earlier daemon made, in place of `start`. `start` is a time
+  /// before the catalog was brought up to date with the content files. What the kernel asked that
+  /// daemon and was not answered it asks again.
   package func adopt(
     _ device: OpenFile, _ description: MountDescription, start: Timestamp
   ) throws(MountError) {
-    guard let record = fileSystem.record else { throw MountError.failed(path, detail: "no record") }
+    guard let record = fileSystem.record else {
+      throw MountError.failed(path, detail: "the mount has no record")
+    }
     do throws(FuseStartFailure) {
       let (made, requests) = try makeSession()
       try made.adopt(device)
@@ -41,9 +44,9 @@ extension ContainerMount {
         lost = try fileSystem.restore(record, start: start) + requests.versions.restore(record)
       } catch {
         made.abandon()
-        throw FuseStartFailure(detail: "the open files cannot be restored", errno: error)
+        throw FuseStartFailure(detail: "cannot restore the open files", errno: error)
       }
-      if lost > 0 { logger("\(path): \(lost) open files could not be restored") }
+      if lost > 0 { logger("\"\(path)\": cannot restore \(lost) open files") }
       keepForSuccessor(made)
       try made.runResent()
       refresh(made)
@@ -52,8 +55,8 @@ extension ContainerMount {
     }
   }
 
-  /// The kernel forgets what it believes of files, since an earlier daemon may not have told it of a
-  /// change. It has been told to ask for names already.
+  /// The kernel forgets what it believes of files, since an earlier daemon may not have told it of
+  /// a change. It has been told to ask for names already.
   private func refresh(_ made: FuseSession) {
     let numbers = fileSystem.inheritedInodes()
     let catalog = fileSystem.coordinator.catalog

@@ -10,8 +10,8 @@ internal import SystemPackage
 /// A container's file system in the tree of names: one mount.
 ///
 /// States, in order: made, mounted (`start`), ended - by `unmount`, `detach`, or by anyone who
-/// unmounts it. Not started twice. Its file system serves this mount alone, since it counts what the
-/// kernel remembers.
+/// unmounts it. Not started twice. Its file system serves this mount alone, since it counts what
+/// the kernel remembers.
 package final class ContainerMount: Sendable {
   package let fileSystem: ContainerFileSystem
   package let options: MountOptions
@@ -73,7 +73,7 @@ package final class ContainerMount: Sendable {
       handler: requests, mountpoint: path,
       options: options.libraryOptions(source: source),
       wishes: FuseWishes(
-        passthrough: passthrough.wish, usesRing: options.usesRing, isEager: options.isEager),
+        passthrough: passthrough.wish, isEager: options.isEager),
       // One serves best, since waking another thread costs more than it gains; the others are for
       // when that one waits for the disk.
       threads: 4)
@@ -134,7 +134,8 @@ package final class ContainerMount: Sendable {
       }
     }
     if !session.waitUntilEnded(milliseconds: patience), !session.hasLostConnection {
-      logger("\(path) was copied into another mount namespace; its connection is ended there too")
+      logger(
+        "\"\(path)\" was copied into another mount namespace; its connection is ended there too")
       session.abort(isUnmounted: true)
     }
     session.waitUntilEnded()
@@ -157,30 +158,21 @@ package final class ContainerMount: Sendable {
     throw .copied(path, process: Processes.name(of: process))
   }
 
-  /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the mount
-  /// leaves the tree, and programs that still have files of it open get ENOTCONN.
+  /// Ends the mount whatever uses it, for a shutdown: what the kernel holds back is written, the
+  /// mount leaves the tree, and programs that still have files of it open get ENOTCONN.
   package func detach() {
     guard let session = session.withLock({ $0 }), !session.hasEnded else { return }
     echo.pause()
     do throws(Errno) {
       try Unmounting.synchronizeFileSystem(of: path)
     } catch {
-      logger("\(path): what the kernel held back could not be written: \(error)")
+      logger("\"\(path)\": cannot write the data that the kernel cached: \(error)")
     }
     if !session.waitUntilWritesEnd(quiet: 100, limit: 5000) {
-      logger("\(path): files were still written to when the mount was taken away")
+      logger("\"\(path)\": programs still wrote to files when the mount ended")
     }
     session.abort()
     session.waitUntilEnded()
-  }
-
-  /// How requests come: `io_uring`, or `device` and why.
-  package var transport: (name: String, reason: String?) {
-    switch session.withLock({ $0 })?.transport {
-    case .ioUring: ("io_uring", nil)
-    case .device(let reason): ("device", reason)
-    case nil: ("device", "not mounted")
-    }
   }
 
   /// Which files of the mount programs have locked; nil where that cannot be told.
@@ -201,7 +193,7 @@ package final class ContainerMount: Sendable {
     if session.waitUntilEnded(milliseconds: patience) { return true }
     guard !fileSystem.hasOpenFiles else { return false }
     if !session.hasLostConnection {
-      logger("\(path) was unmounted, and something else kept it; its connection is ended")
+      logger("\"\(path)\" was unmounted, but a copy of it remained; its connection is ended")
       session.abort(isUnmounted: true)
     }
     session.waitUntilEnded()
@@ -259,8 +251,8 @@ extension ContainerMount: KernelInvalidating {
 
   package func announce(_ changes: [ItemChange]) { echo.announce(changes) }
 
-  /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may itself
-  /// wait for something of ours. Not from a request.
+  /// Waits until the kernel knows what `invalidate` was told so far, but not for ever: it may
+  /// itself wait for something of ours. Not from a request.
   @discardableResult
   package func waitForInvalidations(milliseconds: Int = 2000) -> Bool {
     session.withLock { $0 }?.notifier.flush(milliseconds: milliseconds) ?? true

@@ -3,12 +3,13 @@ internal import Synchronization
 
 /// Which programs look at the files that they list, and which only want the names.
 ///
-/// With READDIRPLUS the kernel makes an inode of every entry that comes with attributes, which costs it
-/// several times what the name alone does: well spent for `ls -l`, wasted for `find -name`. It does not
-/// say which it is. So a thread that lists its first directory gets the names alone; if it then looks
-/// one of them up, that and every further directory come with attributes.
+/// With READDIRPLUS the kernel makes an inode of every entry that comes with attributes, which
+/// costs it several times what the name alone does: well spent for `ls -l`, wasted for `find
+/// -name`. It does not say which it is. So a thread that lists its first directory gets the names
+/// alone; if it then looks one of them up, that and every further directory come with attributes.
 ///
-/// Only a guess about speed: threads that share a place here, or a number that is used again, do no harm.
+/// Only a guess about speed: threads that share a place here, or a number that is used again, do no
+/// harm.
 final class ListingHabits: Sendable {
   private static let places = 256
   /// `thread << 32 | directory << 1 | looks`, the directory cut to 31 bits.

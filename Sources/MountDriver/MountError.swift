@@ -21,42 +21,42 @@ package enum MountError: Error, Hashable, Sendable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .missing(let path):
-      return "the mount point \(path) does not exist; make the directory first"
+      return "the mount point \"\(path)\" does not exist; create the directory first"
     case .notDirectory(let path):
-      return "the mount point \(path) is not a directory"
+      return "the mount point \"\(path)\" is not a directory"
     case .notEmpty(let path):
-      return "the mount point \(path) is not empty; mount on an empty directory"
+      return "the mount point \"\(path)\" is not empty; mount at an empty directory"
     case .alreadyMounted(let path, let source):
-      return "\(source) is already mounted on \(path); unmount it first"
+      return "\"\(source)\" is already mounted at \"\(path)\"; unmount it first"
     case .noDevice:
       return """
-        /dev/fuse is not there; load the kernel's module with 'modprobe fuse', or give the \
-        container that this runs in access to the device
+        "/dev/fuse" does not exist; load the kernel module with `modprobe fuse`, or, in a Linux \
+        container, allow access to the device
         """
     case .notPermitted(let path, let detail):
       return """
-        mounting on \(path) is not permitted\(Self.suffix(detail)); mount on a directory that you \
-        own, and for allow_other put user_allow_other into /etc/fuse.conf
+        mounting at "\(path)" is not permitted\(Self.suffix(detail)); mount at a directory that \
+        you own, and for allow_other put user_allow_other into "/etc/fuse.conf"
         """
     case .busy(let path):
       return """
-        \(path) is busy; close the programs that use it ('fuser -vm \(path)' lists them) and try \
+        "\(path)" is busy; close the programs that use it (`fuser -vm \(path)` lists them) and try \
         again
         """
     case .copied(let path, let process):
       return """
-        \(path) is busy: files of it are open, here ('fuser -vm \(path)' lists the programs) or in \
-        another mount namespace, which has a copy of it and in which \(process) runs; close them \
-        and try again
+        "\(path)" is busy: programs in this mount namespace (`fuser -vm \(path)` lists them) or in \
+        another mount namespace, that of \(process), which has a copy of the mount, have files \
+        open; close them and try again
         """
     case .bound(let path, let other):
-      return "\(path) is also mounted at \(other); unmount that first"
+      return "\"\(path)\" is also mounted at \"\(other)\"; unmount that first"
     case .covered(let path):
-      return "something else is mounted over \(path); unmount that first"
+      return "another file system is mounted over \"\(path)\"; unmount that first"
     case .notMounted(let path):
-      return "nothing is mounted on \(path)"
+      return "nothing is mounted at \"\(path)\""
     case .failed(let path, let detail):
-      return "mounting on \(path) failed\(Self.suffix(detail))"
+      return "mounting at \"\(path)\" failed\(Self.suffix(detail))"
     }
   }
 

@@ -25,9 +25,6 @@ package struct MountOptions: Hashable, Sendable {
   package var foldsCase = false
   /// Opens wait for claims.
   package var waitsForClaims = false
-  /// Requests come over io_uring where the kernel has that. Only on demand: with crowds of waiting
-  /// readers a request was seen to be lost.
-  package var usesRing = false
   /// Processors are kept from sleeping while requests come one after the other.
   package var isEager = true
   /// What the kernel is told as it is: `nosuid`, `noexec`, ...
@@ -55,28 +52,23 @@ package struct MountOptions: Hashable, Sendable {
     if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" { return }
     if name == "policy" {
       guard let value, let policy = Policy(rawValue: value) else {
-        throw Invalid(description: "policy must be ondemand or greedy, not '\(value ?? "")'")
+        throw Invalid(description: "policy must be ondemand or greedy, not \"\(value ?? "")\"")
       }
       self.policy = policy
       return
     }
-    if name == "io_uring" {
-      guard let value, ["auto", "off"].contains(value) else {
-        throw Invalid(description: "io_uring must be auto or off, not '\(value ?? "")'")
-      }
-      usesRing = value == "auto"
-      return
-    }
+    // Of an earlier version, which stored it with every mount.
+    if name == "io_uring" { return }
     if name == "busy_poll" {
       guard let value, ["auto", "off"].contains(value) else {
-        throw Invalid(description: "busy_poll must be auto or off, not '\(value ?? "")'")
+        throw Invalid(description: "busy_poll must be auto or off, not \"\(value ?? "")\"")
       }
       isEager = value == "auto"
       return
     }
     if name == "passthrough" {
       guard let value, let passthrough = Passthrough(rawValue: value) else {
-        throw Invalid(description: "passthrough must be auto or off, not '\(value ?? "")'")
+        throw Invalid(description: "passthrough must be auto or off, not \"\(value ?? "")\"")
       }
       self.passthrough = passthrough
       return
@@ -84,13 +76,13 @@ package struct MountOptions: Hashable, Sendable {
     if name == "coordination" {
       guard let value, ["advisory", "mandatory"].contains(value) else {
         throw Invalid(
-          description: "coordination must be advisory or mandatory, not '\(value ?? "")'")
+          description: "coordination must be advisory or mandatory, not \"\(value ?? "")\"")
       }
       waitsForClaims = value == "mandatory"
       return
     }
     guard value == nil else {
-      throw Invalid(description: "unknown mount option '\(name)=\(value ?? "")'")
+      throw Invalid(description: "unknown mount option \"\(name)=\(value ?? "")\"")
     }
     switch name {
     case "ro": isReadOnly = true
@@ -113,7 +105,7 @@ package struct MountOptions: Hashable, Sendable {
       "nodiratime":
       break
     default:
-      throw Invalid(description: "unknown mount option '\(name)'")
+      throw Invalid(description: "unknown mount option \"\(name)\"")
     }
   }
 
@@ -127,7 +119,6 @@ package struct MountOptions: Hashable, Sendable {
   /// A list that `init(parsing:)` makes the same of.
   package var text: String {
     var result = ["policy=\(policy.rawValue)", "passthrough=\(passthrough.rawValue)"]
-    result.append("io_uring=\(usesRing ? "auto" : "off")")
     result.append("busy_poll=\(isEager ? "auto" : "off")")
     result.append("coordination=\(waitsForClaims ? "mandatory" : "advisory")")
     if isReadOnly { result.append("ro") }

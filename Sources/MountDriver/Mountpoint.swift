@@ -6,8 +6,8 @@ internal import SystemPackage
 struct Mountpoint: Sendable {
   let path: String
 
-  /// Makes sure that mounting here would be right. What is left of a mount whose daemon died is taken
-  /// away.
+  /// Makes sure that mounting here would be right. What is left of a mount whose daemon died is
+  /// taken away.
   func prepare() throws(MountError) {
     guard Files.exists("/dev/fuse") else { throw MountError.noDevice }
     switch MountTable.condition(of: path, milliseconds: BoundedCall.patience) {
@@ -15,16 +15,17 @@ struct Mountpoint: Sendable {
     case .dead:
       do throws(Errno) { try MountTable.detach(path) } catch {
         throw MountError.failed(
-          path, detail: "a mount whose daemon is gone could not be taken away: \(error)")
+          path, detail: "cannot unmount the earlier mount, whose daemon has ended: \(error)")
       }
-    case .silent: throw MountError.failed(path, detail: "what is mounted there does not answer")
+    case .silent:
+      throw MountError.failed(path, detail: "the file system that is mounted there does not answer")
     }
     var status = stat()
     guard stat(path, &status) == 0 else {
       switch errno {
       case ENOENT: throw MountError.missing(path)
       case ENOTDIR: throw MountError.notDirectory(path)
-      case EACCES: throw MountError.notPermitted(path, detail: "it cannot be reached")
+      case EACCES: throw MountError.notPermitted(path, detail: "it cannot be accessed")
       case let code:
         throw MountError.failed(path, detail: Errno(rawValue: code).description)
       }

@@ -22,7 +22,8 @@ package enum IOMode: Hashable, Sendable {
 /// Whether the kernel serves local files of a mount itself, and the way to have it do so.
 ///
 /// States: wished or not (`wish`), then agreed or refused (`begin`); refused, too, by the first
-/// registration that the kernel would refuse for every file. It never comes back. The lock is a leaf.
+/// registration that the kernel would refuse for every file. It never comes back. The lock is a
+/// leaf.
 final class Passthrough: ContentPassthrough {
   /// Turns it off for all mounts of a daemon, when it is `off`.
   static let variable = "UBIQUITYFS_PASSTHROUGH"
@@ -45,7 +46,8 @@ final class Passthrough: ContentPassthrough {
       isOff
       ? "it is switched off by \(Self.variable)=off"
       : isWanted
-        ? "the kernel has not asked yet" : "it is switched off by the option passthrough=off"
+        ? "the connection to the kernel has not started yet"
+        : "it is switched off by the option passthrough=off"
     state = Lock(State(mode: .daemon(reason: reason)))
   }
 
@@ -65,7 +67,7 @@ final class Passthrough: ContentPassthrough {
     defer { isKnown.open() }
     guard isWished else { return }
     guard isGranted else {
-      return refuse("the kernel has no FUSE passthrough, which came with Linux 6.9")
+      return refuse("the kernel has no FUSE passthrough, which needs Linux 6.9 or newer")
     }
     state.withLock { $0.mode = .passthrough }
     do throws(Errno) {
@@ -76,7 +78,7 @@ final class Passthrough: ContentPassthrough {
       do {
         guard try !file.hasWriter() else { throw Errno.resourceBusy }
       } catch {
-        refuse("the file system of the state directory cannot tell who writes to a file: \(error)")
+        refuse("the file system of the state directory cannot report writers of files: \(error)")
       }
     } catch {
       refuse(Self.reason(error))
@@ -92,9 +94,9 @@ final class Passthrough: ContentPassthrough {
 
   private static func reason(_ error: Errno) -> String {
     switch error {
-    case .notPermitted: "the kernel lets only a daemon with CAP_SYS_ADMIN do that"
+    case .notPermitted: "the daemon lacks CAP_SYS_ADMIN, which the kernel requires"
     case .tooManySymbolicLinkLevels: "the state directory is on too many stacked file systems"
-    default: "the kernel does not take files of the state directory: \(error)"
+    default: "the kernel does not accept files of the state directory: \(error)"
     }
   }
 

@@ -55,8 +55,9 @@ extension RequestHandler {
     }
   }
 
-  /// Of a file that is made and opened at once. The kernel looks at it again before it lets the program
-  /// have it; nothing can have changed by then. Whatever it writes itself drops what it believes.
+  /// Of a file that is made and opened at once. The kernel looks at it again before it lets the
+  /// program have it; nothing can have changed by then. Whatever it writes itself drops what it
+  /// believes.
   private func newEntry(_ status: FileStatus) -> FuseEntry {
     var result = entry(status)
     if status.isChanging { result.attributeTimeout = 0.02 }
@@ -96,8 +97,8 @@ extension RequestHandler {
       coordinator.giveUp(wait)
       return reply.fail(.resourceTemporarilyUnavailable)
     }
-    // The kernel holds no lock while it waits for this (with FUSE_WRITEBACK_CACHE, which is off, it would
-    // hold the inode's for O_TRUNC), so the claimant can go on.
+    // The kernel holds no lock while it waits for this (with FUSE_WRITEBACK_CACHE, which is off, it
+    // would hold the inode's for O_TRUNC), so the claimant can go on.
     let parked = reply.park()
     let claim = coordinator.waitToOpen(wait) { isGiven in
       // The claim may end before the file is open, where room has to be made first.
@@ -237,9 +238,9 @@ extension RequestHandler {
     waitForRoom(handle, reply: reply)
   }
 
-  /// The close of a file that was written returns when the budget has room for what it holds. It has
-  /// been closed in any case: a signal ends the waiting, and nothing is refused. The kernel holds no lock
-  /// meanwhile, and no other file waits.
+  /// The close of a file that was written returns when the budget has room for what it holds. It
+  /// has been closed in any case: a signal ends the waiting, and nothing is refused. The kernel
+  /// holds no lock meanwhile, and no other file waits.
   private func waitForRoom(_ handle: UInt64, reply: consuming FuseReply<EmptyAnswer>) {
     let parking = Lock(ClosePark())
     let ticket = fileSystem.waitForRoom(handle) {

@@ -157,8 +157,9 @@ extension RequestHandler {
   // MARK: Directories
 
   func openDirectory(node: UInt64, reply: consuming FuseReply<OpenAnswer>) {
-    // Listing has no state: offsets are the catalog's. The kernel asks no more for it, nor tells of the
-    // close, and caches entries until it is told that they changed. Source: FUSE_NO_OPENDIR_SUPPORT.
+    // Listing has no state: offsets are the catalog's. The kernel asks no more for it, nor tells of
+    // the close, and caches entries until it is told that they changed. Source:
+    // FUSE_NO_OPENDIR_SUPPORT.
     reply.fail(.noFunction)
   }
 
@@ -208,8 +209,8 @@ extension RequestHandler {
     }
   }
 
-  /// Names and types. `withEntries`: in the form of entries, and directories with all there is of them,
-  /// since who lists a tree goes on into them.
+  /// Names and types. `withEntries`: in the form of entries, and directories with all there is of
+  /// them, since who lists a tree goes on into them.
   private func addNames(
     of node: InodeNumber, from offset: UInt64, withEntries: Bool,
     to buffer: inout FuseDirectoryBuffer

@@ -35,8 +35,9 @@ final class RequestHandler: Sendable {
   /// says so: for good, then.
   static let timeout: Double = 365 * 86400
 
-  /// The blocks of a placeholder grow as its content comes, which is not told for every piece. Of what
-  /// the kernel writes itself it knows the size at most, and of what a mapping changes nothing.
+  /// The blocks of a placeholder grow as its content comes, which is not told for every piece. Of
+  /// what the kernel writes itself it knows the size at most, and of what a mapping changes
+  /// nothing.
   static func timeout(_ status: FileStatus) -> Double {
     if status.isChanging { return 0 }
     return status.inode.content == .remote && status.inode.size > 0 ? 1 : timeout

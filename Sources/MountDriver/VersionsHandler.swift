@@ -9,8 +9,8 @@ internal import SystemPackage
 /// Serves the hidden directory of versions and passes all else on, for the price of a comparison.
 ///
 /// What would change something in it is EROFS; making something of its name is EEXIST. The kernel
-/// caches of it only the pages of versions, which never change, and what a directory listed until that
-/// directory's time is another (see `VersionsDirectory`).
+/// caches of it only the pages of versions, which never change, and what a directory listed until
+/// that directory's time is another (see `VersionsDirectory`).
 final class VersionsHandler: Sendable {
   let ordinary: RequestHandler
   let versions: VersionsDirectory

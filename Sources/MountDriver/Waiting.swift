@@ -4,8 +4,8 @@ internal import FuseKernel
 internal import SystemPackage
 
 extension FuseReply {
-  /// Makes a call and answers with what it gives; while it needs bytes of a placeholder, the reply is
-  /// put aside until they are there, and the call is made again.
+  /// Makes a call and answers with what it gives; while it needs bytes of a placeholder, the reply
+  /// is put aside until they are there, and the call is made again.
   consuming func answer<Value: Sendable>(
     by call: @escaping @Sendable () throws(Errno) -> Step<Value>,
     on fileSystem: ContainerFileSystem,

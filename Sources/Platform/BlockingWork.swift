@@ -1,7 +1,7 @@
 internal import Dispatch
 
-/// Where work that blocks on the disk or the processor is done: a task that blocked would hold a thread
-/// of which there are as few as processors.
+/// Where work that blocks on the disk or the processor is done: a task that blocked would hold a
+/// thread of which there are as few as processors.
 package enum BlockingWork {
   private static let queue = DispatchQueue(
     label: "ubiquityfs.work", qos: .utility, attributes: .concurrent)
@@ -38,8 +38,8 @@ package func concurrently<Answer>(_ count: Int, _ body: @Sendable (Int) -> Answe
   }
 }
 
-/// Runs what it is given on a few threads of its own, for what waits for the disk. Of two works the one that
-/// was added first begins first. `add` never waits.
+/// Runs what it is given on a few threads of its own, for what waits for the disk. Of two works the
+/// one that was added first begins first. `add` never waits.
 package final class BlockingQueue: Sendable {
   private struct State {
     var work: [@Sendable () -> Void] = []
@@ -48,8 +48,8 @@ package final class BlockingQueue: Sendable {
 
   private let state: Lock<State>
 
-  /// A serial queue has a thread whatever the others wait for. A concurrent one has as many threads as there
-  /// are processors.
+  /// A serial queue has a thread whatever the others wait for. A concurrent one has as many threads
+  /// as there are processors.
   package init(threads: Int) {
     state = Lock(
       State(idle: (0..<threads).map { DispatchQueue(label: "ubiquityfs.blocking-\($0)") }))

@@ -2,11 +2,12 @@ package import FoundationEssentials
 
 /// JSON that somebody else wrote: another program, another user, or a disk.
 package enum BoundedJSON {
-  /// Arrays and objects inside each other. Nothing that the project writes has as many as half of that.
+  /// Arrays and objects inside each other. Nothing that the project writes has as many as half of
+  /// that.
   private static let deepest = 32
 
-  /// `JSONDecoder` goes down the stack for each array and object, and with some hundreds of them the
-  /// thread's stack is at its end. So the depth is checked before. Throws `DecodingError`.
+  /// `JSONDecoder` goes down the stack for each array and object, and with some hundreds of them
+  /// the thread's stack is at its end. So the depth is checked before. Throws `DecodingError`.
   package static func decode<Value: Decodable>(
     _: Value.Type, from bytes: some Collection<UInt8>
   ) throws -> Value {

@@ -148,13 +148,13 @@ package final class ConnectionWatchdog: Sendable {
         // Nobody acts when this thread ends, and it ends with the process.
         while true { pause() }
       }
-      log("the watchdog of the mounts (process \(process)) ended; another one is started")
+      log("the watchdog of the mounts (process \(process)) ended; starting another one")
       sleep(1)
     }
   }
 
   private func fail(_ code: Int32) {
-    log("there is no watchdog of the mounts: \(Errno(rawValue: code))")
+    log("cannot start the watchdog of the mounts: \(Errno(rawValue: code))")
     isKnown.open()
   }
 

@@ -7,10 +7,10 @@ package import SystemPackage
 /// (`reach`), or right before a system call that changes a disk (`check`). `UBIQUITYFS_FAULT` says
 /// what happens there:
 ///
-///     NAME[:COUNT]                 the process is killed when the place is reached the COUNTth time
-///     NAME[:COUNT]:errno=ERRNO     the call after the place fails so, that once; ENOSPC, EIO, EDQUOT
-///     list:FILE                    every place that is reached is written to FILE, a line each time
-///     observe                      `observer` is told of every place; for tests within the process
+///     NAME[:COUNT]               kills the process when it reaches the place the COUNTth time
+///     NAME[:COUNT]:errno=ERRNO   the next call fails, once: ENOSPC, EIO, EDQUOT
+///     list:FILE                  writes each place to FILE, a line each time
+///     observe                    calls `observer` at each place; for tests within the process
 ///
 /// `NAME` may be `*`: any place counts. Without the variable a place costs one load.
 /// `docs/testing.md` lists all names, and `Tests/check-fault-points` sees to it that it does.

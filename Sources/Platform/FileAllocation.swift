@@ -18,8 +18,8 @@ extension OpenFile {
   /// O_DIRECT of `open(2)`, which the Glibc module leaves out.
   package static let directFlag: Int32 = linux_o_direct
 
-  /// Copies up to `count` bytes to another file, in the kernel where it can; gives how many, 0 at the
-  /// end of this file.
+  /// Copies up to `count` bytes to another file, in the kernel where it can; gives how many, 0 at
+  /// the end of this file.
   package func copy(at offset: UInt64, count: Int, to target: OpenFile, at targetOffset: UInt64)
     throws(Errno) -> Int
   {

@@ -22,10 +22,12 @@ package struct FileSystemKind: Hashable, Sendable {
     return "\(major):\(minor)"
   }
 
-  /// Whether fsync(2) of a file makes its name durable, and the directories above that were made before.
+  /// Whether fsync(2) of a file makes its name durable, and the directories above that were made
+  /// before.
   ///
-  /// fsync(2) promises neither. Here changes of names become durable in the order in which they were
-  /// made, and not after those of the inode: they are of the transaction that fsync commits, or of an
-  /// earlier one; ext4 without a journal writes the directories above a new file by itself.
+  /// fsync(2) promises neither. Here changes of names become durable in the order in which they
+  /// were made, and not after those of the inode: they are of the transaction that fsync commits,
+  /// or of an earlier one; ext4 without a journal writes the directories above a new file by
+  /// itself.
   package var synchronizesNames: Bool { type == "ext4" || type == "xfs" }
 }

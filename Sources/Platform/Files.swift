@@ -9,8 +9,8 @@ package enum Files {
     _ = try retrying { mkdir(path, mode) }
   }
 
-  /// Asks that what is made in the directory's subdirectories be spread over the disk. Only ext4 and its
-  /// forebears know this; elsewhere nothing happens.
+  /// Asks that what is made in the directory's subdirectories be spread over the disk. Only ext4
+  /// and its forebears know this; elsewhere nothing happens.
   package static func spreadSubdirectories(of path: String) { _ = linux_spread_directories(path) }
 
   /// Makes the directory and what is missing above it; an existing one is left as it is.
@@ -72,7 +72,8 @@ package enum Files {
     _ = try retrying { Glibc.rename(from, to) }
   }
 
-  /// What one of the kernel's small files says, without the last line's end; nil if it is not there.
+  /// What one of the kernel's small files says, without the last line's end; nil if it is not
+  /// there.
   package static func smallText(_ path: String, limit: Int = 256) -> String? {
     let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
@@ -169,5 +170,19 @@ package enum Files {
   private static func directory(of path: String) -> String {
     let parent = path.split(separator: "/").dropLast().joined(separator: "/")
     return (path.hasPrefix("/") ? "/" : "") + (parent.isEmpty ? "." : parent)
+  }
+
+  /// `path` from the root, without `.`, `..` and doubled slashes (as text: links are not looked
+  /// at).
+  package static func absolutePath(_ path: String) -> String {
+    var parts: [Substring] = []
+    if !path.hasPrefix("/"), let buffer = getcwd(nil, 0) {
+      parts = String(cString: buffer).split(separator: "/")
+      free(buffer)
+    }
+    for part in path.split(separator: "/") where part != "." {
+      if part == ".." { _ = parts.popLast() } else { parts.append(part) }
+    }
+    return "/" + parts.joined(separator: "/")
   }
 }

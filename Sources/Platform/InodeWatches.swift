@@ -19,8 +19,8 @@ package struct InodeWatches: Sendable {
 
   package func contains(_ inode: UInt64) -> Bool { isEverything || inodes.contains(inode) }
 
-  /// Of what processes this one may look into: all for root, else those of the same user. `device` is as
-  /// in `/proc/self/mountinfo`. Source: proc_pid_fdinfo(5).
+  /// Of what processes this one may look into: all for root, else those of the same user. `device`
+  /// is as in `/proc/self/mountinfo`. Source: proc_pid_fdinfo(5).
   package static func read(ofDevice device: String) -> InodeWatches {
     var result = InodeWatches()
     let parts = device.split(separator: ":").compactMap { UInt64($0) }

@@ -3,13 +3,14 @@ internal import CLinux
 /// The bytes that were freed and not given back to the system, about; 0 where that is not known.
 package func freedMemory() -> Int { linux_malloc_slack() }
 
-/// Gives the system back what was freed and lies about. Takes a moment: for when nothing else is to be done.
+/// Gives the system back what was freed and lies about. Takes a moment: for when nothing else is to
+/// be done.
 package func returnFreedMemory() { linux_malloc_trim() }
 
-/// Keeps what is freed from lying about: few arenas, so that one thread's memory serves another, and
-/// large blocks of their own, which go back to the system at once. A chunk of a content is not large in this
-/// sense, nor are a few of them: while contents go up or come, each would be mapped, cleared and unmapped
-/// anew. `returnFreedMemory` gives them back at rest. Before threads are made.
+/// Keeps what is freed from lying about: few arenas, so that one thread's memory serves another,
+/// and large blocks of their own, which go back to the system at once. A chunk of a content is not
+/// large in this sense, nor are a few of them: while contents go up or come, each would be mapped,
+/// cleared and unmapped anew. `returnFreedMemory` gives them back at rest. Before threads are made.
 package func keepMemorySmall() { linux_malloc_limit(2, 2 << 20, 8 << 20) }
 
 /// Lets large blocks be made of memory that was freed before: for large contents on their way,

@@ -1,7 +1,8 @@
-/// Mistakes that the engine makes on request: the simulation shows with them that it would see such a
-/// one. `docs/testing.md` has what each breaks.
+/// Mistakes that the engine makes on request: the simulation shows with them that it would see such
+/// a one. `docs/testing.md` has what each breaks.
 ///
-/// Nothing but `Tests/EngineSimulation` plants one; no argument, variable or file of the program does.
+/// Nothing but `Tests/EngineSimulation` plants one; no argument, variable or file of the program
+/// does.
 package enum PlantedMistake: String, CaseIterable, Sendable {
   /// The loser of a conflict is not kept.
   case forgetsLosers

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// What /proc tells of who asks for something.
 ///
-/// None of it waits for the process that is looked at, but `environment`: that one needs the process's memory
-/// map, which a thread of it may hold while it waits for whoever looks.
+/// None of it waits for the process that is looked at, but `environment`: that one needs the
+/// process's memory map, which a thread of it may hold while it waits for whoever looks.
 extension Processes {
   /// A process or thread as it is now. With the time of its start a number is no other's.
   package struct Start: Hashable, Sendable {
@@ -97,8 +97,8 @@ extension Processes {
     lineage(of: number, limit: 1).first ?? number
   }
 
-  /// The file that it runs, by its name where it was started; nil where that may not be seen, and of a
-  /// thread of the kernel's.
+  /// The file that it runs, by its name where it was started; nil where that may not be seen, and
+  /// of a thread of the kernel's.
   package static func executable(of number: Int32) -> [UInt8]? {
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
       guard let start = buffer.baseAddress else { return nil }

@@ -37,8 +37,8 @@ package enum Processes {
     return name.map { "\($0) (process \(process))" } ?? "process \(process)"
   }
 
-  /// What `body` makes of the first line of a file of the process of which it makes something; it gets
-  /// the line's words.
+  /// What `body` makes of the first line of a file of the process of which it makes something; it
+  /// gets the line's words.
   private static func firstLine<Result>(
     of process: Int32, _ file: String, _ body: ([Substring]) -> Result?
   ) -> Result? {

@@ -3,11 +3,11 @@ internal import Synchronization
 
 /// Keeps idle processors from sleeping deeply for as long as it is held.
 ///
-/// A program that makes a request of us and waits leaves its processor idle for microseconds. Where that
-/// processor then sleeps, waking it costs more than the request: tens of microseconds in a virtual
-/// machine, which has to ask its host. The kernel takes such wishes of programs that may write to
-/// `/dev/cpu_dma_latency` (root, by default), and forgets them when the program ends. Without that right
-/// holding does nothing. Source: Documentation/power/pm_qos_interface.rst.
+/// A program that makes a request of us and waits leaves its processor idle for microseconds. Where
+/// that processor then sleeps, waking it costs more than the request: tens of microseconds in a
+/// virtual machine, which has to ask its host. The kernel takes such wishes of programs that may
+/// write to `/dev/cpu_dma_latency` (root, by default), and forgets them when the program ends.
+/// Without that right holding does nothing. Source: Documentation/power/pm_qos_interface.rst.
 ///
 /// Any thread; `hold` and `release` do not count.
 package final class ProcessorLatency: Sendable {

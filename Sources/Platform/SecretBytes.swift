@@ -18,7 +18,7 @@ package final class SecretBytes: @unchecked Sendable {
     size = max(1, (capacity + page - 1) / page) * page
     guard let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
       mapped != MAP_FAILED
-    else { fatalError("there is no memory for a secret") }
+    else { fatalError("cannot allocate memory for a secret") }
     base = mapped
     // Without the permission the secret is as safe as other memory.
     _ = mlock(base, size)

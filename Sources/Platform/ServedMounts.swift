@@ -5,9 +5,9 @@ package import SystemPackage
 /// What a daemon has mounted, in a file that outlives it, so that others can free what it held if
 /// it is killed: see `release`.
 ///
-/// A line with the daemon's process and the time of its start, and the same of the process that becomes
-/// the next daemon when this one dies, if there is one; then one for each mount: the device,
-/// the inode number of its control file or `-`, and the mount point, in which `mountinfo`'s
+/// A line with the daemon's process and the time of its start, and the same of the process that
+/// becomes the next daemon when this one dies, if there is one; then one for each mount: the
+/// device, the inode number of its control file or `-`, and the mount point, in which `mountinfo`'s
 /// characters are escaped as they are there.
 package struct ServedMounts: Hashable, Sendable {
   package struct Mount: Hashable, Sendable {
@@ -144,11 +144,12 @@ extension ServedMounts.Release {
       "the daemon (process \(daemon.number)) was killed, and the kernel cannot end it yet"
     guard !left.isEmpty else {
       return process
-        + ": a thread of it waits for something, such as a network file system. Try again when that answers."
+        + ": one of its threads waits in the kernel, for example for a network file system; try "
+        + "again when that answers"
     }
     let commands = left.compactMap(\.minor)
       .map { "echo 1 > /sys/fs/fuse/connections/\($0)/abort" }
-    return process + ". As root, run: "
+    return process + "; as root, run: "
       + (["mount -t fusectl none /sys/fs/fuse/connections"] + commands).joined(separator: "; ")
   }
 }

@@ -10,8 +10,8 @@ extension OpenFile {
     try seek(offset, linux_seek_data)
   }
 
-  /// The first hole at or after `offset`, the end of the file being one (`lseek(2)`, SEEK_HOLE); nil
-  /// past the end.
+  /// The first hole at or after `offset`, the end of the file being one (`lseek(2)`, SEEK_HOLE);
+  /// nil past the end.
   package func nextHole(from offset: UInt64) throws(Errno) -> UInt64? {
     try seek(offset, linux_seek_hole)
   }
@@ -92,9 +92,9 @@ extension OpenFile {
     _ = try retrying { linux_clone_file(descriptor, target.descriptor) }
   }
 
-  /// Whether anything, a shared mapping included, has the file of this read-only descriptor open for
-  /// writing. A mapping outlives the close of the descriptor that it was made from, and nothing but
-  /// a lease tells of it (`fcntl(2)`, F_SETLEASE).
+  /// Whether anything, a shared mapping included, has the file of this read-only descriptor open
+  /// for writing. A mapping outlives the close of the descriptor that it was made from, and nothing
+  /// but a lease tells of it (`fcntl(2)`, F_SETLEASE).
   ///
   /// Who opens it for writing in the moment in which the lease is held waits for its end.
   package func hasWriter() throws(Errno) -> Bool {

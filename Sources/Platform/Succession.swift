@@ -14,7 +14,8 @@ package struct KeptMount: Sendable {
   }
 }
 
-/// What this process was left by a daemon that died: the watchdog of that daemon became this process.
+/// What this process was left by a daemon that died: the watchdog of that daemon became this
+/// process.
 package struct Succession: Sendable {
   /// How many daemons in a row died soon after their start.
   package let earlyDeaths: UInt32
@@ -33,7 +34,8 @@ package struct Succession: Sendable {
     self.mounts = mounts
   }
 
-  /// Nil where there is none. What is not understood is closed. Call it once, before there are threads.
+  /// Nil where there is none. What is not understood is closed. Call it once, before there are
+  /// threads.
   package static func take() -> Succession? {
     let name = String(cString: linux_succession_variable)
     guard let text = getenv(name).map({ String(cString: $0) }) else { return nil }

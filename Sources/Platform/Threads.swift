@@ -16,7 +16,7 @@ package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
       Unmanaged<Body>.fromOpaque(pointer).takeRetainedValue().run()
       return nil
     }, pointer)
-  precondition(code == 0, "no thread can be made: error \(code)")
+  precondition(code == 0, "cannot start a thread: error \(code)")
   pthread_detach(thread)
   return thread
 }

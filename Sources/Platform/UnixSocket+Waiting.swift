@@ -2,8 +2,8 @@ internal import Glibc
 package import SystemPackage
 
 extension UnixSocket {
-  /// Sends what there is room for now and returns how much that is; nil if there is none. EPIPE when
-  /// the other end is gone, without a signal. `bytes` must not be empty.
+  /// Sends what there is room for now and returns how much that is; nil if there is none. EPIPE
+  /// when the other end is gone, without a signal. `bytes` must not be empty.
   package static func sendAvailable(_ bytes: ArraySlice<UInt8>, to socket: OpenFile) throws(Errno)
     -> Int?
   {

@@ -2,8 +2,8 @@ internal import CLinux
 internal import Glibc
 package import SystemPackage
 
-/// Writes a ZIP archive, nothing compressed: what is in it is sent and stored compressed anyway. Archives and
-/// members of any size (ZIP64). Names are bytes, marked as UTF-8 where they are that.
+/// Writes a ZIP archive, nothing compressed: what is in it is sent and stored compressed anyway.
+/// Archives and members of any size (ZIP64). Names are bytes, marked as UTF-8 where they are that.
 ///
 /// Source: APPNOTE.TXT (ZIP File Format Specification) 6.3.9, 4.3 to 4.5.
 package struct ZipWriter: ~Copyable {

@@ -37,7 +37,7 @@ package struct ContainerInfo: Equatable, Sendable {
     }
     self.init(
       id: id, created: Timestamp(nanoseconds: wire.created),
-      creator: try Wire.identifier(wire.creator, "the container's maker"),
+      creator: try Wire.identifier(wire.creator, "the container's creator"),
       incarnation: try Wire.identifier(wire.incarnation, "the container's incarnation"))
   }
 }
@@ -163,7 +163,7 @@ package struct AccountFormat: Equatable, Sendable {
     let epoch = wire.version == 1 ? 1 : number
     // A nonce, the keys and a tag.
     guard epoch > 0, wire.olderKeys.count == (epoch == 1 ? 0 : 28 + 32 * Int(epoch - 1)) else {
-      throw RecordError("the account has not the keys of the epochs before its own")
+      throw RecordError("the account lacks the keys of earlier epochs")
     }
     self.init(
       version: wire.version, account: [UInt8](wire.account), salt: [UInt8](wire.salt),

@@ -57,9 +57,9 @@ extension ItemRecord {
     case .unspecified, .UNRECOGNIZED:
       throw RecordError("kind \(wire.kind.rawValue) is unknown")
     }
-    guard wire.mode <= 0o7777 else { throw RecordError("mode \(wire.mode) has other bits") }
+    guard wire.mode <= 0o7777 else { throw RecordError("mode \(wire.mode) has unknown bits") }
     guard kind == .directory || !wire.isPackage else {
-      throw RecordError("a package is no directory")
+      throw RecordError("a package is not a directory")
     }
     let target = [UInt8](wire.target)
     if kind == .symbolicLink {
@@ -67,17 +67,21 @@ extension ItemRecord {
         throw RecordError("the symbolic link's target is empty, too long or has a NUL")
       }
     } else {
-      guard target.isEmpty else { throw RecordError("what is no symbolic link has a target") }
+      guard target.isEmpty else {
+        throw RecordError("it has a target but is not a symbolic link")
+      }
     }
     guard kind == .file || !wire.hasContent, kind != .symbolicLink || wire.conflicts.isEmpty else {
-      throw RecordError("what is no file has content")
+      throw RecordError("it has content but is not a file")
     }
     // Of a directory they are packages that lost a conflict, whole: never only announced.
     guard kind == .file || wire.conflicts.allSatisfy(\.hasManifest) else {
       throw RecordError("a package's conflict version has no content")
     }
     let content = wire.hasContent ? try ContentVersion(wire: wire.content) : nil
-    guard content?.isResolved != true else { throw RecordError("its content lost a conflict") }
+    guard content?.isResolved != true else {
+      throw RecordError("its current content is marked as a resolved conflict")
+    }
     self.init(
       id: id, kind: kind, links: try Self.links(wire.links, of: id, kind: kind),
       mode: UInt16(wire.mode), modified: Timestamp(nanoseconds: wire.modified),
@@ -92,7 +96,7 @@ extension ItemRecord {
   {
     if id == .root {
       guard wire.isEmpty, kind == .directory else {
-        throw RecordError("the root has a name or is no directory")
+        throw RecordError("the root has a name or is not a directory")
       }
       return []
     }
@@ -136,7 +140,7 @@ extension ItemRecord {
         throw RecordError("an attribute has \(attribute.value.count) bytes")
       }
       guard result.updateValue([UInt8](attribute.value), forKey: name) == nil else {
-        throw RecordError("an attribute is there twice")
+        throw RecordError("it has an attribute twice")
       }
     }
     guard lists.count <= 2 else { throw RecordError("it has \(lists.count) access lists") }
@@ -163,7 +167,7 @@ extension ItemRecord {
     for version in wire {
       let version = try ContentVersion(wire: version)
       guard seen.insert(version.id).inserted else {
-        throw RecordError("a version is there twice")
+        throw RecordError("it has a version twice")
       }
       result.append(version)
     }

@@ -132,11 +132,11 @@ package struct MemberEntry: Hashable, Sendable {
     }
     let acts = [wire.hasAdded, wire.hasRotation, wire.hasMove, wire.arrived]
     guard acts.count(where: \.self) == 1, removed.isEmpty || wire.hasRotation else {
-      throw RecordError("the entry does not do one thing")
+      throw RecordError("the entry does not have exactly one action")
     }
     guard wire.move.store.utf8.count <= RecordLimits.storeAddress,
       !wire.hasMove || !wire.move.store.isEmpty
-    else { throw RecordError("the address of a store is empty or too long") }
+    else { throw RecordError("the address of a backend is empty or too long") }
     self.init(
       previous: [UInt8](wire.previous),
       signer: try Wire.identifier(wire.signer, "the entry's device"),

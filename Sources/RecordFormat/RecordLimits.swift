@@ -33,8 +33,8 @@ package enum RecordLimits {
   package static let snapshotParts = 65_536
   /// Bytes of one part as stored. With the limit above, all parts make less than 2^45 bytes.
   package static let snapshotPartLength: UInt64 = 1 << 28
-  /// The greatest number of a segment or a recovery, and the most bytes or items that a record tells
-  /// of. Four of them can be added without an overflow.
+  /// The greatest number of a segment or a recovery, and the most bytes or items that a record
+  /// tells of. Four of them can be added without an overflow.
   package static let number: UInt64 = 1 << 61
   /// Days for which a device lets what was removed be brought back. More count as so many.
   package static let days: UInt32 = 36_500

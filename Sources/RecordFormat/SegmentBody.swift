@@ -69,7 +69,7 @@ package struct SegmentBody: Equatable, Sendable {
     for forgotten in wire.forgotten {
       let id: ItemID = try Wire.identifier(forgotten, "a forgotten item")
       if let last = changes.forgotten.last, !(last < id) {
-        throw RecordError("what is forgotten is not sorted or not distinct")
+        throw RecordError("forgotten items are not sorted or not distinct")
       }
       changes.forgotten.append(id)
     }

@@ -90,11 +90,11 @@ extension SnapshotIndex {
     let wire = try Wire.decode(WireSnapshotIndex.self, bytes)
     let sequence = try Wire.number(wire.sequence, "the snapshot's segment")
     guard sequence > 0, wire.logHash.count == 32 else {
-      throw RecordError("the snapshot does not say of which log it is")
+      throw RecordError("the snapshot does not name its log")
     }
     let count = wire.partLengths.count
     guard count > 0, count <= RecordLimits.snapshotParts, wire.partHashes.count == count * 32 else {
-      throw RecordError("the snapshot has \(count) parts and other hashes")
+      throw RecordError("the snapshot has \(count) parts, which does not match its hashes")
     }
     let hashes = [UInt8](wire.partHashes)
     self.init(
@@ -126,7 +126,7 @@ extension LogPosition {
     guard sequences.count <= LogRecovery.mostKnown, hashes.count == sequences.count * 32,
       zip(sequences, sequences.dropFirst()).allSatisfy({ $0 < $1 }),
       sequences.last.map({ $0 < limit }) ?? true
-    else { throw RecordError("the segments that a writer had read do not fit its log") }
+    else { throw RecordError("the segments that the writer had read do not match its log") }
     let bytes = [UInt8](hashes)
     return sequences.enumerated().map { index, sequence in
       LogPosition(sequence: sequence, hash: Array(bytes[index * 32..<index * 32 + 32]))
@@ -154,7 +154,7 @@ extension LogRecovery {
   fileprivate init(wire: WireRecovery, upTo limit: UInt64) throws(RecordError) {
     let number = try Wire.number(wire.number, "a recovery's number")
     let sequence = try Wire.number(wire.sequence, "a recovery's segment", limit: limit)
-    guard number > 0, sequence > 0 else { throw RecordError("a recovery does not fit its log") }
+    guard number > 0, sequence > 0 else { throw RecordError("a recovery does not match its log") }
     let known = try LogPosition.list(wire.knownSequences, wire.knownHashes, before: sequence)
     guard wire.disputedPackages.count <= Self.mostDisputed else {
       throw RecordError("a recovery names \(wire.disputedPackages.count) packages")
@@ -163,7 +163,7 @@ extension LogRecovery {
     for data in wire.disputedPackages {
       let id: ItemID = try Wire.identifier(data, "a package of a recovery")
       guard disputed.last.map({ $0 < id }) ?? true else {
-        throw RecordError("the packages of a recovery are not in order")
+        throw RecordError("the packages of a recovery are not sorted or not distinct")
       }
       disputed.append(id)
     }

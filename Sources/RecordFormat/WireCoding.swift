@@ -22,7 +22,7 @@ enum Wire {
     do {
       return try M(serializedBytes: bytes, options: options)
     } catch {
-      throw RecordError("it is no \(M.protoMessageName) message")
+      throw RecordError("it is not a \(M.protoMessageName) message")
     }
   }
 
@@ -40,8 +40,8 @@ enum Wire {
     }
   }
 
-  /// An integer of a message that later code computes with. `Tests/check-decoding` fails on one that
-  /// is read in another way.
+  /// An integer of a message that later code computes with. `Tests/check-decoding` fails on one
+  /// that is read in another way.
   static func number(
     _ value: UInt64, _ what: String, limit: UInt64 = RecordLimits.number
   ) throws(RecordError) -> UInt64 {
@@ -59,7 +59,7 @@ enum Wire {
     result.reserveCapacity(count)
     for start in stride(from: 0, to: bytes.count, by: 32) {
       guard let id = ChunkID(Array(bytes[start..<start + 32])) else {
-        throw RecordError("\(what) has a bad chunk identity")
+        throw RecordError("\(what) has a chunk identity that is not valid")
       }
       result.append(id)
     }

@@ -1,8 +1,8 @@
 internal import Crypto
 package import Platform
 
-/// What a person proves with that an account is theirs: a generated secret, `ubq1-` and eight groups
-/// of five letters and digits, or a passphrase of their own.
+/// What a person proves with that an account is theirs: a generated secret, `ubq1-` and eight
+/// groups of five letters and digits, or a passphrase of their own.
 ///
 /// Held in memory of its own, once for all copies of the value (`SecretBytes`).
 package struct AccountSecret: Equatable, Sendable {
@@ -77,12 +77,12 @@ package struct AccountSecret: Equatable, Sendable {
     var digits = text.filter { $0 != 0x2D }.map(lower)
     defer { SecretBytes.wipe(&digits) }
     guard var decoded = Base32.decode(digits), decoded.count == entropy + check else {
-      throw .badSecret("it starts with ubq1- but has not the form of a generated secret")
+      throw .badSecret("it starts with \"ubq1-\" but does not have the form of a generated secret")
     }
     defer { SecretBytes.wipe(&decoded) }
     let random = Array(decoded.prefix(entropy))
     guard Array(decoded.suffix(check)) == checkBytes(random) else {
-      throw .badSecret("it has a typing error")
+      throw .badSecret("its checksum is wrong, so it has a typing error")
     }
     return random
   }

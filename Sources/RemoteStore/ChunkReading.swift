@@ -103,8 +103,8 @@ extension RemoteContainer {
   }
 }
 
-/// A chunk does not say of which epoch its key is: the keys of all epochs are tried, the newest first.
-/// There are few, and a key that does not fit costs no more than to read the bytes once.
+/// A chunk does not say of which epoch its key is: the keys of all epochs are tried, the newest
+/// first. There are few, and a key that does not fit costs no more than to read the bytes once.
 extension AccountState {
   func seal(
     _ plain: UnsafeRawBufferPointer, as reference: ChunkReference, with compressor: Compressor
@@ -119,7 +119,7 @@ extension AccountState {
       try keys.chunk.opened(sealed, Self.associated(reference), limit: Int(reference.length))
     }
     guard plain.count == Int(reference.length) else {
-      throw SealError(reason: "it has another length than it should")
+      throw SealError(reason: "its length is wrong")
     }
     guard plain.withUnsafeBytes({ chunkID($0) }) == reference.id else {
       throw SealError(reason: "it is another chunk")
@@ -133,7 +133,7 @@ extension AccountState {
     for keys in allKeys {
       do throws(SealError) { return try open(keys) } catch { failure = failure ?? error }
     }
-    throw failure ?? SealError(reason: "there is no key")
+    throw failure ?? SealError(reason: "this device has no key for it")
   }
 
   private static func associated(_ reference: ChunkReference) -> AssociatedData {

@@ -29,8 +29,8 @@ struct Chunker: Sendable {
     }
   }
 
-  /// The length of the chunk that starts where `bytes` do. `bytes` is `maximum` long, or all that is
-  /// left of the content.
+  /// The length of the chunk that starts where `bytes` do. `bytes` is `maximum` long, or all that
+  /// is left of the content.
   func cut(_ bytes: UnsafeRawBufferPointer) -> Int {
     let end = min(bytes.count, Self.maximum)
     guard end > Self.minimum else { return end }

@@ -1,7 +1,7 @@
 internal import CZstd
 
-/// Compresses one chunk after the other in the same memory: one byte that says how the rest is stored, and
-/// the rest, compressed where that makes it smaller.
+/// Compresses one chunk after the other in the same memory: one byte that says how the rest is
+/// stored, and the rest, compressed where that makes it smaller.
 final class Compressor: @unchecked Sendable {
   // Unchecked: one thread at a time uses it.
   private let context: OpaquePointer

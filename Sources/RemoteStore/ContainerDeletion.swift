@@ -84,7 +84,7 @@ extension RemoteContainer {
     do throws(RecordError) {
       let info = try ContainerInfo(decoding: plain)
       guard info.incarnation == incarnation, info.id == id else {
-        throw RecordError("it is of another container")
+        throw RecordError("it belongs to another container")
       }
       return ContainerDeletion(device: info.creator, time: info.created)
     } catch {
@@ -109,7 +109,8 @@ extension RemoteContainer {
     }
     guard try await self.deletion() != nil else {
       throw .store(
-        .unavailable("the backend does not show \(place.object), which was just put there"))
+        .unavailable(
+          "the backend does not return \"\(place.object)\", which was just stored there"))
     }
   }
 
@@ -140,7 +141,7 @@ extension RemoteContainer {
       // Another device put a segment there first.
       try? await Task.sleep(for: .milliseconds(Int.random(in: 1...50)))
     }
-    throw .store(.unavailable("other devices change the container all the time; try again"))
+    throw .store(.unavailable("other devices keep changing the container; try again"))
   }
 }
 

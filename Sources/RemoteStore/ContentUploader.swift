@@ -100,8 +100,8 @@ package actor ContentUploader {
     }
   }
 
-  /// The same of small files, many at once: each one's content, or why it has none. Fails as a whole with
-  /// what is no single file's fault.
+  /// The same of small files, many at once: each one's content, or why it has none. Fails as a
+  /// whole with what is no single file's fault.
   package func add(
     small files: [SmallFile], isKnown: @Sendable ([ChunkID]) throws -> Set<ChunkID> = { _ in [] }
   ) async throws(RemoteError) -> [Result<Manifest, RemoteError>] {
@@ -199,8 +199,8 @@ package actor ContentUploader {
     if Task.isCancelled { throw .cancelled }
   }
 
-  /// Which chunks of the batch are to be sent; each is from now on this call's to send. Runs without
-  /// a break, so that of two calls with the same chunk one sends it.
+  /// Which chunks of the batch are to be sent; each is from now on this call's to send. Runs
+  /// without a break, so that of two calls with the same chunk one sends it.
   private func claim(
     _ references: [ChunkReference], _ isKnown: ([ChunkID]) throws -> Set<ChunkID>
   ) throws(RemoteError) -> [Int] {
@@ -246,7 +246,7 @@ package actor ContentUploader {
       let result = await turn.run { () async -> Result<Void, RemoteError> in
         do throws(RemoteError) {
           guard try await container.putOnce(name, full.bytes, readBack: full.bytes.count) else {
-            throw .damaged(object: name, reason: "another object has its name")
+            throw .damaged(object: name, reason: "another object is stored under its name")
           }
           return .success(())
         } catch {

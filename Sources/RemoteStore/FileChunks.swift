@@ -94,7 +94,8 @@ final class FileChunks: @unchecked Sendable {
 }
 
 extension RemoteAccount {
-  /// What a content is called in this account. Nothing is sent. Blocks on the disk and the processor.
+  /// What a content is called in this account. Nothing is sent. Blocks on the disk and the
+  /// processor.
   package func manifest(of file: OpenFile, size: UInt64) throws(RemoteError) -> Manifest {
     let chunks = FileChunks(file: file, size: size, keys: keys, memory: UploadMemory())
     var references: [ChunkReference] = []

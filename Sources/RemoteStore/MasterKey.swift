@@ -86,7 +86,7 @@ enum MasterKey {
           parallelism: Int(format.parallelism), maxMemory: 1 << 31)
       }
     } catch {
-      throw .damaged(object: ObjectName.format, reason: "its key derivation cannot be done")
+      throw .damaged(object: ObjectName.format, reason: "its key derivation failed")
     }
   }
 
@@ -97,7 +97,8 @@ enum MasterKey {
     result.append(format.costExponent)
     result.append(format.blockSize)
     result.append(format.parallelism)
-    // The first epoch has the bytes of version 1, so that such an object can be raised to version 2.
+    // The first epoch has the bytes of version 1, so that such an object can be raised to version
+    // 2.
     if format.epoch > 1 { result.append(format.epoch) }
     return result.bytes
   }

@@ -121,7 +121,7 @@ extension RemoteContainer {
       let opened = try await openSegment(stored, name: name, sequence: sequence)
       let found = Self.hash(stored)
       if let hash, hash != found {
-        return (.damaged("it is not the segment that this device has read"), found)
+        return (.damaged("it differs from the segment that this device read there"), found)
       }
       // A segment that counts for nothing follows what it likes.
       if let previous, keys.isValid(opened.signature),
@@ -133,7 +133,7 @@ extension RemoteContainer {
     } catch .damaged(_, let reason) {
       return (.damaged(reason), nil)
     } catch .newerFormat(_, let version) {
-      return (.damaged("it has format \(version), which a newer release wrote"), nil)
+      return (.damaged("it has format \(version), which a newer release of ubiquityfs wrote"), nil)
     }
   }
 
@@ -149,7 +149,9 @@ extension RemoteContainer {
     } catch .damaged(_, let reason) {
       return [(name, .damaged(reason))]
     } catch .newerFormat(_, let version) {
-      return [(name, .damaged("it has format \(version), which a newer release wrote"))]
+      return [
+        (name, .damaged("it has format \(version), which a newer release of ubiquityfs wrote"))
+      ]
     }
     var result: [(object: String, check: ObjectCheck)] = [(name, .good)]
     let store = store
@@ -269,7 +271,7 @@ extension AccountState {
     }
     let locations = try PackContents.decode(plain)
     guard locations.allSatisfy({ $0.pack == pack }) else {
-      throw SealError(reason: "its index is of another pack")
+      throw SealError(reason: "its index belongs to another pack")
     }
     return locations
   }

@@ -1,5 +1,5 @@
-/// The clear bytes before everything that is stored: what it is, in which format, and since there are
-/// epochs, of which epoch the key is that it is sealed under.
+/// The clear bytes before everything that is stored: what it is, in which format, and since there
+/// are epochs, of which epoch the key is that it is sealed under.
 ///
 /// Objects of the first format have 8 bytes. They name no epoch, are sealed under the first one's
 /// key, and nobody signed them.
@@ -72,7 +72,7 @@ struct ObjectHeader {
       throw .damaged(object: object, reason: "it is cut short")
     }
     let epoch = UInt32(bigEndianBytes: body.prefix(4))
-    guard epoch > 0 else { throw .damaged(object: object, reason: "it names no epoch") }
+    guard epoch > 0 else { throw .damaged(object: object, reason: "it does not name an epoch") }
     return (body.dropFirst(4), epoch)
   }
 
@@ -83,12 +83,12 @@ struct ObjectHeader {
       throw .damaged(object: object, reason: "it is cut short")
     }
     guard isMagic(of: stored) else {
-      throw .damaged(object: object, reason: "it does not start as such an object does")
+      throw .damaged(object: object, reason: "its header is that of another kind of object")
     }
     let version = UInt32(bigEndianBytes: stored[4..<8])
     guard version <= latest else { throw .newerFormat(object: object, version: version) }
     guard version >= Self.version else {
-      throw .damaged(object: object, reason: "its format version is \(version)")
+      throw .damaged(object: object, reason: "its format version \(version) is not valid")
     }
     return (version, stored[Self.length...])
   }

@@ -120,7 +120,8 @@ extension RemoteContainer {
         keyPrecedes(last, end)
       else { break }
       guard page < RemoteLimits.foreignPages else {
-        throw .damaged(object: prefix, reason: "it holds too many files that are not ubiquityfs's")
+        throw .damaged(
+          object: prefix, reason: "it holds too many files that ubiquityfs did not write")
       }
       after = last
     }

@@ -95,8 +95,8 @@ enum RemoteLimits {
   static let lastSequence: UInt64 = 1 << 62
   /// Containers, deleted ones, devices and snapshots, of each kind.
   static let names = 1 << 17
-  /// Packs of a container, segments of its log, and objects of a container altogether. The packs are
-  /// enough for 32 TB in small files.
+  /// Packs of a container, segments of its log, and objects of a container altogether. The packs
+  /// are enough for 32 TB in small files.
   static let objects = 1 << 22
   /// Pages of a list that are looked through for a log's segments.
   static let foreignPages = 100

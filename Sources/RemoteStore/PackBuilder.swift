@@ -2,8 +2,8 @@ internal import Model
 internal import RecordFormat
 
 /// A pack while it is filled: the header, sealed chunks one after another, a sealed index, and how
-/// long that is. Readers of the log need no index; it is there so that the chunks of a container can
-/// be found without its log.
+/// long that is. Readers of the log need no index; it is there so that the chunks of a container
+/// can be found without its log.
 struct PackBuilder {
   let id = PackID.random()
   private(set) var locations: [ChunkLocation] = []

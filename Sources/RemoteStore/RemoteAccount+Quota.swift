@@ -19,8 +19,8 @@ extension RemoteAccount {
     try await records.replace(quota.checked(), .quota)
   }
 
-  /// Hints that the quota may have been set; none where they would have to be looked for, which costs more
-  /// than to hear of it a quarter of an hour later.
+  /// Hints that the quota may have been set; none where they would have to be looked for, which
+  /// costs more than to hear of it a quarter of an hour later.
   package func quotaNews() -> AsyncStream<Void> {
     store.looksForNews ? AsyncStream { $0.finish() } : store.news(prefix: ObjectName.account)
   }

@@ -23,7 +23,8 @@ extension RemoteAccount {
     // Another device may have put one first.
     guard let isOwn = try await hasOwnFormat() else {
       throw .store(
-        .unavailable("the backend does not show \(ObjectName.format), which was just put there"))
+        .unavailable(
+          "the backend does not return \"\(ObjectName.format)\", which was just stored there"))
     }
     return isOwn ? .restored : .ofAnotherAccount
   }
@@ -44,7 +45,7 @@ extension RemoteAccount {
       while true {
         guard pages < RemoteLimits.foreignPages else {
           throw .damaged(
-            object: prefix, reason: "it holds too many files that are not ubiquityfs's")
+            object: prefix, reason: "it holds too many files that ubiquityfs did not write")
         }
         pages += 1
         let start = after

@@ -20,8 +20,8 @@ package final class RemoteAccount: Sendable {
 
   /// Opens an account whose `format` object is known already, without asking the backend.
   ///
-  /// `device`: the keys that it signs with; it joins before its first write. Without them the account
-  /// can be read, and written to as by the first release, as long as it has no members.
+  /// `device`: the keys that it signs with; it joins before its first write. Without them the
+  /// account can be read, and written to as by the first release, as long as it has no members.
   package init(
     store: any ObjectStore, secret: AccountSecret, format: [UInt8], device: DeviceIdentity? = nil,
     memory: any AccountMemory = NoMemory()
@@ -49,8 +49,9 @@ package final class RemoteAccount: Sendable {
   var records: AccountRecords { AccountRecords(store: store, state: keys) }
   var memberLog: MemberLog { MemberLog(store: store, state: keys) }
 
-  /// The bytes that the first release would have stored as `format`, if each of them is authenticated:
-  /// the object holds nothing but the fields that were checked with the secret, in their only form.
+  /// The bytes that the first release would have stored as `format`, if each of them is
+  /// authenticated: the object holds nothing but the fields that were checked with the secret, in
+  /// their only form.
   package var firstFormat: [UInt8]? {
     guard var description = try? Self.read(format), description.epoch == 1 else { return nil }
     let isOld = description.version == 1
@@ -120,7 +121,7 @@ package final class RemoteAccount: Sendable {
       throw .damaged(object: object, reason: error.description)
     }
     guard UInt32(bigEndianBytes: stored[4..<8]) == description.version else {
-      throw .damaged(object: object, reason: "it says two versions of itself")
+      throw .damaged(object: object, reason: "it states two format versions")
     }
     return description
   }
@@ -197,7 +198,7 @@ package final class RemoteAccount: Sendable {
     let new = ContainerInfo(id: id, created: time, creator: device, incarnation: .random())
     try await records.put(new.checked(), place)
     guard let info = try await records.containerInfo(place) else {
-      throw .damaged(object: place.object, reason: "it was there and is gone")
+      throw .damaged(object: place.object, reason: "the backend lost it after it was stored")
     }
     let container = self.container(id, incarnation: info.incarnation)
     guard try await !container.hasBegun() else { return container }

@@ -28,7 +28,8 @@ extension RemoteContainer {
       id: id, created: origin.time, creator: origin.device, incarnation: incarnation)
     try await records.put(info.checked(), place)
     guard let named = try await records.containerInfo(place) else {
-      throw .store(.unavailable("the backend does not show \(object), which was just put there"))
+      throw .store(
+        .unavailable("the backend does not return \"\(object)\", which was just stored there"))
     }
     return named.incarnation == incarnation
   }

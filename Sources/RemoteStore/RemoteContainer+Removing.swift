@@ -5,8 +5,8 @@ internal import RecordFormat
 
 /// What is removed from a container's objects, and what devices tell each other for it.
 extension RemoteContainer {
-  /// Removes the segments up to a sequence number, the oldest first: what is left always reaches to the
-  /// head without a gap. Gives how many there were.
+  /// Removes the segments up to a sequence number, the oldest first: what is left always reaches to
+  /// the head without a gap. Gives how many there were.
   package func removeLog(upTo sequence: UInt64) async throws(RemoteError) -> Int {
     let prefix = ObjectName.log(incarnation)
     let store = store
@@ -66,7 +66,8 @@ extension RemoteContainer {
     try await storing { () async throws(StoreError) in try await store.replace(name, bytes) }
   }
 
-  /// Of all devices that ever told. One that is damaged fails it: it might be the one that is behind.
+  /// Of all devices that ever told. One that is damaged fails it: it might be the one that is
+  /// behind.
   package func cursors() async throws(RemoteError) -> [DeviceCursor] {
     let (cursors, damaged) = try await readableCursors()
     if let failure = damaged.first { throw failure }
@@ -103,7 +104,7 @@ extension RemoteContainer {
       stored = try await store.get(name, range: 0..<UInt64(RemoteLimits.smallObject) + 1)
     } catch .notFound {
       // Cursors are replaced and never removed: this one may be the one that is behind.
-      throw .store(.unavailable("the store lists \(name) and does not give it"))
+      throw .store(.unavailable("the backend lists \"\(name)\" but does not return it"))
     } catch {
       throw RemoteError(error)
     }
@@ -120,7 +121,7 @@ extension RemoteContainer {
     }
     var isOwn = cursor.device == device
     if case .genuine(let signer, _) = opened.signature { isOwn = isOwn && signer == device }
-    guard isOwn else { throw .damaged(object: name, reason: "it is another device's") }
+    guard isOwn else { throw .damaged(object: name, reason: "it belongs to another device") }
     return cursor
   }
 

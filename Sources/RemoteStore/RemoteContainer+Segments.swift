@@ -5,15 +5,15 @@ internal import RecordFormat
 extension RemoteContainer {
   var memberLog: MemberLog { MemberLog(store: store, state: keys) }
 
-  /// `name` is as the backend lists it, and hostile like all else. A segment of a device that was no
-  /// member any more is void: it is part of the chain of hashes, and changes nothing.
+  /// `name` is as the backend lists it, and hostile like all else. A segment of a device that was
+  /// no member any more is void: it is part of the chain of hashes, and changes nothing.
   func open(_ stored: [UInt8], name: String, after position: LogPosition)
     async throws(RemoteError) -> LogSegment
   {
     let (sequence, overflow) = position.sequence.addingReportingOverflow(1)
     guard !overflow, name == ObjectName.segment(incarnation, sequence) else {
       throw .damaged(
-        object: name, reason: "segment \(sequence) of the log should come here; it is missing")
+        object: name, reason: "segment \(sequence) of the log, which comes before it, is missing")
     }
     if let deletion = try await endOfLog(stored, name: name, after: position) {
       throw .deleted(deletion)
@@ -34,7 +34,7 @@ extension RemoteContainer {
     var members = position.members
     if case .genuine(let signer, let entry) = opened.signature {
       guard body.origin.device == signer else {
-        throw .damaged(object: name, reason: "another device signed it than wrote it")
+        throw .damaged(object: name, reason: "its signer is not the device that wrote it")
       }
       members = entry
     }
@@ -68,7 +68,7 @@ extension RemoteContainer {
   ) async throws(RemoteError) -> (bytes: [UInt8], members: UInt64) {
     if !isNotice { try await memberLog.join() }
     guard keys.identity.map({ $0.device == origin.device }) ?? true else {
-      throw .malformed("device \(origin.device) is not the one that signs")
+      throw .malformed("device \(origin.device) is not the signing device")
     }
     let body = SegmentBody(previous: position.hash, origin: origin, changes: changes).encoded()
     guard body.count <= RemoteLimits.segmentBody else {

@@ -24,14 +24,14 @@ extension RemoteContainer {
     guard keys.isValid(opened.signature) else {
       // For readers it is as good as damaged: an older snapshot or the log will do.
       throw .damaged(
-        object: name, reason: "no device signed it that is a member of the account")
+        object: name, reason: "it is not signed by a member of the account")
     }
     let index: SnapshotIndex
     do throws(RecordError) { index = try SnapshotIndex(decoding: opened.body) } catch {
       throw Self.damage(name, error)
     }
     guard index.position.sequence == sequence else {
-      throw .damaged(object: name, reason: "it is the index of another snapshot")
+      throw .damaged(object: name, reason: "it has the index of another snapshot")
     }
     return index
   }
@@ -54,7 +54,7 @@ extension RemoteContainer {
       incarnation, index.position.sequence, writer: index.writer, number)
     let stored = try await snapshotObject(name, limit: RemoteLimits.snapshotPart)
     guard index.parts.indices.contains(number), Self.hash(stored) == index.parts[number].hash else {
-      throw .damaged(object: name, reason: "it is not the part that its index names")
+      throw .damaged(object: name, reason: "it is not the snapshot part that its index names")
     }
     let (sealed, epoch) = try ObjectHeader.snapshotPart.sealed(of: stored, object: name)
     let keys = try await memberLog.reading { () throws(RemoteError) in
@@ -157,17 +157,18 @@ package final class SnapshotWriter: Sendable {
       + keys.log.seal(
         body, container.associated(position.sequence, writer, number), epoch: epoch)
     guard body.count <= RemoteLimits.snapshotPartBody, stored.count <= RemoteLimits.snapshotPart
-    else { throw .tooLarge("a part of a snapshot, \(body.count) bytes,") }
+    else { throw .tooLarge("a snapshot part of \(body.count) bytes") }
     let name = ObjectName.snapshotPart(
       container.incarnation, position.sequence, writer: writer, number)
     guard try await container.putOnce(name, stored, readBack: RemoteLimits.snapshotPart) else {
-      throw .damaged(object: name, reason: "another object has its name")
+      throw .damaged(object: name, reason: "another object is stored under its name")
     }
     return SnapshotIndex.Part(
       hash: RemoteContainer.hash(stored), length: UInt64(stored.count))
   }
 
-  /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as good.
+  /// All `parts` are in the backend. Nil when another device has put the same snapshot: it is as
+  /// good.
   package func finish(
     _ parts: [SnapshotIndex.Part], items: UInt64, recovery: LogRecovery? = nil,
     known: [LogPosition] = []

@@ -5,10 +5,10 @@ internal import RecordFormat
 
 /// A segment that was put where the log is no more.
 ///
-/// Who looked at the log, was then suspended for longer than old log is kept, and puts its segment now,
-/// finds the place free: what others put there was removed with all before it. Nobody would ever
-/// read it. Old log goes from the oldest on, and the head never goes: while the segment before is there,
-/// the place was free indeed.
+/// Who looked at the log, was then suspended for longer than old log is kept, and puts its segment
+/// now, finds the place free: what others put there was removed with all before it. Nobody would
+/// ever read it. Old log goes from the oldest on, and the head never goes: while the segment before
+/// is there, the place was free indeed.
 extension RemoteContainer {
   /// Whether a segment that was just put after `previous` is part of the log, and its last as far
   /// as the store shows. If it is not part of the log, it is removed again. Throws when that cannot
@@ -47,7 +47,8 @@ extension RemoteContainer {
     return false
   }
 
-  /// A device that reads it in the meantime finds that nothing comes after it, and reads a snapshot.
+  /// A device that reads it in the meantime finds that nothing comes after it, and reads a
+  /// snapshot.
   private func removeVacated(_ name: String) async throws(RemoteError) {
     let store = store
     try await storing { () async throws(StoreError) in try await store.delete(name) }

@@ -62,12 +62,12 @@ package final class RemoteContainer: Sendable {
   /// One that fails its check ends the batch; when it is the first, its error is thrown. So what is
   /// given is always whole and in order, and a damaged segment is never passed over.
   ///
-  /// The list begins some segments before the position, so each look also checks that the store still
-  /// has the last ones that this device read: `looksBack` of them, without a gap, as far as no
-  /// snapshot has them. The last one alone would not do: a device that puts a segment while the store
-  /// is set back leaves it there behind a gap. `readsHead`: compares the hash of the last one too, by
-  /// one more request beside the list. `readsNext`: the log most likely has one more segment, which
-  /// is read beside the list; that is one more request too.
+  /// The list begins some segments before the position, so each look also checks that the store
+  /// still has the last ones that this device read: `looksBack` of them, without a gap, as far as
+  /// no snapshot has them. The last one alone would not do: a device that puts a segment while the
+  /// store is set back leaves it there behind a gap. `readsHead`: compares the hash of the last one
+  /// too, by one more request beside the list. `readsNext`: the log most likely has one more
+  /// segment, which is read beside the list; that is one more request too.
   ///
   /// Fails with `.logRemoved` when the log goes on only later than at the next segment, and with
   /// `.rolledBack` when the segment at the position, and everything after it, is missing or is
@@ -100,7 +100,7 @@ package final class RemoteContainer: Sendable {
         case .other: throw .rolledBack(object: head)
         case .failed(let error): throw error
         case .missing:
-          throw .store(.unavailable("the store lists \(head) and does not give it"))
+          throw .store(.unavailable("the backend lists \"\(head)\" but does not return it"))
         case .same, .unknown: break
         }
         // A list may be older than the news; the object itself decides.
@@ -162,10 +162,10 @@ package final class RemoteContainer: Sendable {
     min(position.sequence, UInt64(max(0, looksBack)) + 1)
   }
 
-  /// Those from the position on. Throws `.rolledBack` when one is missing before it that no snapshot
-  /// has: old log goes only when a snapshot has it. A list may be wrong; the object itself decides.
-  /// The names are those after `start`. A gap may reach beyond it: a thorough look asks for a
-  /// snapshot also where no segment is listed below the gap.
+  /// Those from the position on. Throws `.rolledBack` when one is missing before it that no
+  /// snapshot has: old log goes only when a snapshot has it. A list may be wrong; the object itself
+  /// decides. The names are those after `start`. A gap may reach beyond it: a thorough look asks
+  /// for a snapshot also where no segment is listed below the gap.
   private func checkedForGaps(
     _ names: [String], upTo position: LogPosition, from start: UInt64, isThorough: Bool
   ) async throws(RemoteError) -> [String] {

@@ -56,57 +56,63 @@ package enum RemoteError: Error, Equatable, Sendable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .store(let error): error.description
-    case .noAccount(let place): "there is no account at \(place)"
+    case .noAccount(let place): "there is no account at \"\(place)\""
     case .formatMissing(let place, let object):
-      "the store \(place) holds an account's objects, such as \(object), but not its object "
-        + "\"format\"; run `ubiquityfs store recover` on a device that is signed in"
-    case .wrongSecret: "the secret is not the one of this account"
+      "the backend \"\(place)\" has objects of an account, such as \"\(object)\", but not the "
+        + "object \"format\"; run `ubiquityfs store recover` on a device that is signed in"
+    case .wrongSecret: "the secret does not belong to this account"
     case .secretChanged:
-      "the account's secret was changed: sign in with what `ubiquityfs account secret` prints now on "
+      "the account's secret was changed; sign in with the output of `ubiquityfs account secret` on "
         + "a device that is signed in"
     case .removed(let remover):
-      "this device was removed from the account by the device \(remover.name) "
-        + "(\(remover.device)). Nothing is uploaded or downloaded any more. Everything that is "
-        + "local stays. To join again, sign out and sign in with the account's new secret, or with "
-        + "a code of `ubiquityfs account pair`"
+      "this device was removed from the account by the device \"\(remover.name)\" "
+        + "(\(remover.device)). It uploads and downloads nothing any more, and keeps all local "
+        + "files. To join again, sign out and sign in with the account's new secret, or with a "
+        + "code of `ubiquityfs account pair`"
     case .moved(let store):
-      "the account moves from this store to \(store). This device uploads nothing until it uses "
-        + "the new store, and keeps all local files. If it cannot reach the new store, run "
-        + "`ubiquityfs account move-backend URL` with its URL on this device and its access keys"
+      "the account moves from this backend to \"\(store)\". This device uploads nothing until it "
+        + "uses the new backend, and keeps all local files. If it cannot reach the new backend, "
+        + "run `ubiquityfs account move-backend URL` with its URL on this device and its access "
+        + "keys"
     case .targetTaken(let place):
-      "\(place) has other objects than this account would have there; choose an empty place"
+      "\"\(place)\" has objects that do not belong to this account; choose an empty place"
     case .notMember:
-      "this device is no member of the account; run `ubiquityfs account sign-in` again"
+      "this device is not a member of the account; run `ubiquityfs account sign-in` again"
     case .membersBehind(let object, let entry):
-      "\(object) names entry \(entry) of the account's member log, and the backend does not show "
-        + "that entry; nothing is believed before it does. Restore the backend from its newest copy"
+      "the object \"\(object)\" names entry \(entry) of the account's member log, but the backend "
+        + "does not return that entry. The object is not trusted before it does. Restore the "
+        + "backend from its newest copy"
     case .unsigned(let object, let reason):
-      "\(object) in the backend does not count: \(reason); a device that is signed in can write it "
-        + "again, see: ubiquityfs account devices"
+      "the object \"\(object)\" in the backend is not valid: \(reason); a device that is signed in "
+        + "can write it again, see `ubiquityfs account devices`"
     case .epochUnknown(let object):
-      "\(object) in the backend is sealed under a key that this device was not given"
-    case .badSecret(let reason): "that is no account secret: \(reason)"
+      "the object \"\(object)\" in the backend is encrypted with a key that this device does not "
+        + "have"
+    case .badSecret(let reason): "the account secret is not valid: \(reason)"
     case .newerFormat(let object, let version):
-      "\(object) has format \(version), which a newer release of ubiquityfs wrote; update this one"
+      "the object \"\(object)\" has format \(version), which a newer release of ubiquityfs wrote; "
+        + "update ubiquityfs on this device"
     case .damaged(let object, let reason):
-      "\(object) in the backend is damaged: \(reason); restore it from a copy of the backend"
+      "the object \"\(object)\" in the backend is damaged: \(reason); restore it from a copy of "
+        + "the backend"
     case .logRemoved(let object):
-      "the segments before \(object) are missing in the backend, and there is no snapshot that "
-        + "has them; restore it from a copy of the backend"
+      "the log segments before \"\(object)\" are missing in the backend, and no snapshot replaces "
+        + "them; restore them from a copy of the backend"
     case .packMissing(let object):
-      "\(object) in the backend is damaged: it is missing; restore it from a copy of the backend"
+      "the object \"\(object)\" in the backend is damaged: it is missing; restore it from a copy "
+        + "of the backend"
     case .rolledBack(let object):
-      "\(object) in the backend is not what this device has seen there: the backend was set back; "
-        + "restore its newest copy"
-    case .deleted(let deletion): "the container was deleted by device \(deletion.device)"
-    case .changedWhileReading: "the file was changed while it was read"
-    case .file(let code): "the file could not be read: \(code)"
+      "the object \"\(object)\" in the backend differs from the one that this device read there: "
+        + "the backend went back to an earlier state; restore its newest copy"
+    case .deleted(let deletion): "the device \(deletion.device) deleted the container"
+    case .changedWhileReading: "the file changed while it was read"
+    case .file(let code): "cannot read the file: \(code)"
     case .tooLarge(let what): "\(what) is too large"
     case .malformed(let reason):
-      "the changes of this device break a rule of the log, so nothing was sent: \(reason); please "
-        + "report this defect"
+      "the changes of this device break a rule of the log, so nothing was uploaded: \(reason); "
+        + "please report this defect"
     case .lookup(let text): text
-    case .cancelled: "it was cancelled"
+    case .cancelled: "the operation was cancelled"
     }
   }
 
@@ -135,8 +141,8 @@ func storing<Answer>(
 }
 
 extension ObjectStore {
-  /// All keys under a prefix, in their order. `limit`: a store that lists more has no end, or is not
-  /// one of ours.
+  /// All keys under a prefix, in their order. `limit`: a store that lists more has no end, or is
+  /// not one of ours.
   func allKeys(_ prefix: String, limit: Int) async throws(RemoteError) -> [String] {
     let page = 1000
     var result: [String] = []

@@ -50,8 +50,8 @@ struct SealedBytes: Sendable {
   func append(to array: inout [UInt8]) { bytes.withUnsafeBytes { array.append(contentsOf: $0) } }
 }
 
-/// What was sealed, where it was deciphered or decompressed: megabytes that need no copy on their way to a
-/// file.
+/// What was sealed, where it was deciphered or decompressed: megabytes that need no copy on their
+/// way to a file.
 package struct OpenedBytes: Sendable {
   private enum Storage {
     case deciphered(Data)
@@ -141,7 +141,7 @@ struct SealingKey: Sendable {
         AES.GCM.SealedBox(combined: sealed), using: key,
         authenticating: epoch.map { associated.bytes(epoch: $0) } ?? associated.bytes)
     } catch {
-      throw SealError(reason: "its seal is broken")
+      throw SealError(reason: "its authentication failed")
     }
     switch payload.first {
     case Compressor.raw:
@@ -150,7 +150,7 @@ struct SealingKey: Sendable {
     case Compressor.compressed:
       return OpenedBytes(try Self.unpack(payload, limit: limit))
     default:
-      throw SealError(reason: "it is stored in an unknown way")
+      throw SealError(reason: "its compression method is unknown")
     }
   }
 
@@ -169,7 +169,7 @@ struct SealingKey: Sendable {
       }
       return isWhole ? plain : nil
     }
-    guard let result else { throw SealError(reason: "it does not decompress") }
+    guard let result else { throw SealError(reason: "it cannot be decompressed") }
     return result
   }
 }

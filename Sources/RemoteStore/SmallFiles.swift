@@ -2,7 +2,8 @@ internal import Model
 package import Platform
 package import SystemPackage
 
-/// A file whose content is one chunk. What is to be done with it is called on threads that may block.
+/// A file whose content is one chunk. What is to be done with it is called on threads that may
+/// block.
 package struct SmallFile: Sendable {
   /// At most `ContentUploader.smallFile`, and not 0.
   package let size: UInt64
@@ -21,8 +22,8 @@ package struct SmallFile: Sendable {
   }
 }
 
-/// Small files that are read and named together: for each of its own, the way to another thread and back
-/// would take longer than the work there.
+/// Small files that are read and named together: for each of its own, the way to another thread and
+/// back would take longer than the work there.
 final class SmallFiles: @unchecked Sendable {
   // Unchecked: the buffer is written by `init` alone, each file's part by one thread.
   private(set) var results: [Result<Manifest, RemoteError>]

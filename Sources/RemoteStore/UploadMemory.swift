@@ -1,10 +1,10 @@
 internal import Platform
 
-/// The memory that one upload works in, used again for every chunk: pages that are fresh from the system
-/// cost more than what is done in them. Gone with the upload.
+/// The memory that one upload works in, used again for every chunk: pages that are fresh from the
+/// system cost more than what is done in them. Gone with the upload.
 ///
-/// Whoever takes something has it to itself until it gives it back; not giving it back is a waste and no
-/// mistake.
+/// Whoever takes something has it to itself until it gives it back; not giving it back is a waste
+/// and no mistake.
 final class UploadMemory: Sendable {
   private struct Spare {
     var compressors: [Compressor] = []

@@ -2,7 +2,8 @@ internal import Glibc
 
 /// What a workload made the kernel ask and the daemon call; the same in every run, or nearly.
 struct Counts: Codable {
-  /// FUSE requests by operation. Forgets are not among them: the kernel's tracepoint leaves them out.
+  /// FUSE requests by operation. Forgets are not among them: the kernel's tracepoint leaves them
+  /// out.
   var requests: [String: Int]
   /// The daemon's system calls by name; `other` for those that are not told apart.
   var calls: [String: Int]
@@ -11,8 +12,9 @@ struct Counts: Codable {
   var allCalls: Int { calls.values.reduce(0, +) }
 }
 
-/// Counts with the kernel's tracepoints, by `perf stat`, which is started stopped and switched on and
-/// off around a workload. Needs perf, tracefs and the right to use them; `whyNot` says what is missing.
+/// Counts with the kernel's tracepoints, by `perf stat`, which is started stopped and switched on
+/// and off around a workload. Needs perf, tracefs and the right to use them; `whyNot` says what is
+/// missing.
 struct Counters {
   let stage: Stage
   let whyNot: String?

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// What several workloads work on. Made once on each side, removed after the last that needs it; its
-/// name there is the case's.
+/// What several workloads work on. Made once on each side, removed after the last that needs it;
+/// its name there is the case's.
 enum Fixture: String, CaseIterable {
   /// One large file.
   case bigFile = "big"

@@ -32,8 +32,8 @@ final class Place: @unchecked Sendable {
 
   func removeTree(_ name: String) throws { try Program.run(["rm", "-rf", path(name)]) }
 
-  /// Puts a tree that has served aside. It is removed when all is measured: for minutes ext4 steps over
-  /// the numbers of inodes that were removed, which would make every later creation slow.
+  /// Puts a tree that has served aside. It is removed when all is measured: for minutes ext4 steps
+  /// over the numbers of inodes that were removed, which would make every later creation slow.
   func discard(_ name: String) throws {
     discarded += 1
     let new = path("discarded-\(discarded)")

@@ -1,6 +1,7 @@
 internal import Glibc
 
-/// A source tree with history, for git and tar: generated, the same in every run, unless one is named.
+/// A source tree with history, for git and tar: generated, the same in every run, unless one is
+/// named.
 enum Repository {
   static func path(_ stage: Stage, _ sizes: Sizes) throws -> String {
     if let named = stage.repository { return named }
@@ -42,8 +43,8 @@ enum Repository {
   }
 }
 
-/// A stream for `git fast-import`: one commit with all files, and twenty that each write a twentieth
-/// of them anew, remove some and add as many.
+/// A stream for `git fast-import`: one commit with all files, and twenty that each write a
+/// twentieth of them anew, remove some and add as many.
 private struct History {
   private var numbers = Numbers(seed: 4)
   private let text: [UInt8]

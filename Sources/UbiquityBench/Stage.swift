@@ -1,8 +1,8 @@
 internal import Glibc
 internal import Platform
 
-/// Everything that is measured on, in a directory that is removed: `native`, and an account with one
-/// device, whose container is mounted at `mount`.
+/// Everything that is measured on, in a directory that is removed: `native`, and an account with
+/// one device, whose container is mounted at `mount`.
 final class Stage: @unchecked Sendable {
   let root: String
   let native: Place
@@ -75,7 +75,8 @@ final class Stage: @unchecked Sendable {
       Program.output([binary, "status", "--json"], environment: environment))
   }
 
-  /// Has the disk catch up, so that nothing that was written before is written while the clock runs.
+  /// Has the disk catch up, so that nothing that was written before is written while the clock
+  /// runs.
   func settle() throws {
     try Unmounting.synchronizeFileSystem(of: native.directory)
   }

@@ -19,7 +19,8 @@ struct Workload {
 }
 
 enum Workloads {
-  /// In an order in which those that share a fixture stand together, and those that remove come last.
+  /// In an order in which those that share a fixture stand together, and those that remove come
+  /// last.
   static func all(_ sizes: Sizes) -> [Workload] {
     reading(sizes) + writing(sizes) + walking(sizes) + names(sizes, removing: false)
       + programs(sizes, removing: false) + names(sizes, removing: true)

@@ -8,7 +8,7 @@ internal import SystemPackage
 
 struct AccountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "account", abstract: "Sign in and out; what a further device needs.",
+    commandName: "account", abstract: "Manage the account, its devices, keys and backend.",
     subcommands: [
       SignIn.self, Status.self, SignOut.self, Devices.self, Rotate.self, Pair.self,
       MoveBackend.self,
@@ -17,52 +17,60 @@ struct AccountCommand: ParsableCommand {
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+  func run() throws { throw ValidationError("name a subcommand; --help lists them") }
 
   struct SignIn: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "sign-in",
-      abstract: "Sign in, making the account if the backend holds none.",
+      abstract: "Sign in, and create the account if the backend holds none.",
+      usage: """
+        ubiquityfs account sign-in [--backend URL] [--device-name NAME]
+            [--secret-file FILE | --code CODE]
+        """,
       discussion: """
-        The default backend is the directory ubiquityfs-cloud beside the state directory. A \
-        further device signs in with what `ubiquityfs account secret` prints on one that is \
-        signed in. Only for the default backend the secret is also kept in a file beside the \
-        directory, ubiquityfs-cloud.key; every other backend's is in the state directory alone.
+        The default backend is the directory ubiquityfs-cloud beside the state directory. Other \
+        devices sign in with the output of `ubiquityfs account secret`, or with a code from \
+        `ubiquityfs account pair`.
+
+        The state directory keeps the secret. Only for the default backend, the command also \
+        writes it to the file ubiquityfs-cloud.key beside the backend's directory.
         """)
 
     @Option(
       help: ArgumentHelp(
-        "Where the data lives: file:///DIRECTORY, or s3://BUCKET/PREFIX?endpoint=URL.",
+        "The URL of the backend: \(BackendAddress.forms).",
         valueName: "url"))
     var backend: String?
 
     @Option(
-      help: ArgumentHelp("What other devices see (default: the host's name).", valueName: "name"))
+      help: ArgumentHelp(
+        "The name of this device on other devices (default: the host's name).",
+        valueName: "name"))
     var deviceName: String?
 
     @Option(
       help: ArgumentHelp(
-        "A file whose first line is a passphrase or a secret; - for stdin.", valueName: "file"),
+        "A file whose first line is a passphrase or a secret; - reads standard input.",
+        valueName: "file"),
       completion: .file())
     var secretFile: String?
 
     @Option(
       help: ArgumentHelp(
-        "What `ubiquityfs account pair` shows on a device that is signed in.", valueName: "code"))
+        "The code that `ubiquityfs account pair` shows on a signed-in device.", valueName: "code"))
     var code: String?
 
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
       guard code == nil || secretFile == nil else {
-        throw ValidationError("--code and --secret-file are two ways; give one.")
+        throw ValidationError("--code and --secret-file exclude each other")
       }
       let secret = try secretFile.map { try Self.secret(in: $0) }
       let client = try options.connect()
-      let isBucket = backend?.lowercased().hasPrefix("s3:") ?? false
       let request = SignInRequest(
         backend: backend, deviceName: deviceName, secret: secret,
-        environment: isBucket ? Self.environment : nil)
+        environment: BackendAddress.variables(from: GlobalOptions.environment, for: backend))
       let answer =
         try code.map { try pair($0, request, client) }
         ?? client.call(Methods.SignIn.self, request)
@@ -75,12 +83,12 @@ struct AccountCommand: ParsableCommand {
             + (answer.isNewAccount ? "; the account is new." : "."))
         if let file = answer.secretFile {
           options.say(
-            "The account's secret is in \(file), which only you can read: further state directories "
-              + "beside this one sign in with it.")
+            "The secret is in \(file), which only you can read. State directories beside this one "
+              + "sign in with it.")
         } else if answer.isNewAccount, secret == nil {
           options.say(
-            "Keep what `ubiquityfs account secret` prints in a safe place: only with it you can sign in "
-              + "again, or on another machine.")
+            "Keep the output of `ubiquityfs account secret` in a safe place. You need it to sign "
+              + "in again or on another machine.")
         }
       }
       if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }
@@ -94,19 +102,14 @@ struct AccountCommand: ParsableCommand {
       if options.json {
         try Terminal.printJSON(other)
       } else {
-        Terminal.line("The code is right. The words of \(other.name) and of this device:")
+        Terminal.line("The code is correct. This device shows these words:")
         Terminal.line("  " + other.words.joined(separator: " "))
-        options.say("Compare them there, and answer.")
+        options.say("Compare them with the words on \(other.name), and answer there.")
       }
       return try client.call(Methods.FinishPairing.self, Nothing())
     }
 
-    static var environment: [String: String] {
-      let names = Set(SignInRequest.environmentNames)
-      return GlobalOptions.environment.filter { names.contains($0.key) }
-    }
-
-    /// The first line; the newline at its end is not part of the secret.
+    /// Reads the first line, without its newline.
     static func secret(in path: String) throws -> String {
       let bytes: [UInt8]
       do throws(Errno) {
@@ -118,20 +121,22 @@ struct AccountCommand: ParsableCommand {
         throw ControlError(
           error == .noSuchFileOrDirectory
             ? .notFound : error == .permissionDenied ? .notPermitted : .failed,
-          "the secret file \(path) cannot be read: \(error)")
+          "cannot read the secret file \"\(path)\": \(error)")
       }
       var line = bytes.prefix { $0 != 0x0A }
       if line.last == 0x0D { line.removeLast() }
       guard !line.isEmpty else {
-        throw ControlError(.usage, "the first line of the secret file \(path) is empty")
+        throw ControlError(
+          .usage,
+          "the first line of the secret file \"\(path)\" is empty; write the secret there")
       }
       guard let text = String(validating: line, as: UTF8.self) else {
-        throw ControlError(.usage, "the secret in \(path) is not UTF-8 text")
+        throw ControlError(.usage, "the secret in \"\(path)\" is not UTF-8 text")
       }
       return text
     }
 
-    /// Up to 64 KiB of a file or pipe, or up to its first newline.
+    /// Reads a file or pipe up to 64 KiB or the first newline.
     private static func head(of file: OpenFile) throws(Errno) -> [UInt8] {
       var bytes: [UInt8] = []
       var piece = [UInt8](repeating: 0, count: 4096)
@@ -146,7 +151,8 @@ struct AccountCommand: ParsableCommand {
 
   struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "status", abstract: "Show who is signed in, and where.")
+      commandName: "status",
+      abstract: "Show the account, its backend, and whether it is connected.")
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -166,11 +172,11 @@ struct AccountCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "sign-out", abstract: "Sign out of the account on this device.",
       discussion: """
-        Refuses while something is mounted or not uploaded. What never leaves the device \
-        (.nosync) stays in the state directory and is back after the next sign-in.
+        Fails while a container is mounted or an upload is pending. Files that never leave the \
+        device (.nosync) stay in the state directory, and return at the next sign-in.
         """)
 
-    @Flag(help: "Unmount first; keep what is not uploaded for the next sign-in.")
+    @Flag(help: "Unmount first; keep pending uploads for the next sign-in.")
     var force = false
 
     @OptionGroup var options: GlobalOptions
@@ -186,7 +192,7 @@ struct AccountCommand: ParsableCommand {
   struct Secret: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "secret",
-      abstract: "Print what a further device signs in with. Keep it to yourself.")
+      abstract: "Print the secret with which other devices sign in. Keep it private.")
     @OptionGroup var options: GlobalOptions
 
     func run() throws {

@@ -1,10 +1,11 @@
 internal import ControlProtocol
 internal import Glibc
 
-/// A command that runs in this one's place in the terminal.
+/// Runs another program, as a child or in place of this process.
 enum ChildProcess {
-  /// Runs it to its end and gives its status as a shell does: 128 and more for a signal. The keyboard's
-  /// signals are the command's alone to act on, as with system(3); SIGTERM is passed on to it.
+  /// Runs the command until it ends. Returns its exit status as a shell does: 128 plus the number
+  /// of a signal. Ignores the keyboard's signals meanwhile, as system(3) does, and passes SIGTERM
+  /// on to the command.
   static func run(_ command: [String]) throws -> Int32 {
     var before = sigset_t()
     var passed = sigset_t()
@@ -51,7 +52,7 @@ enum ChildProcess {
     return child
   }
 
-  /// As they were given: Swift repairs what is not UTF-8.
+  /// The raw bytes of the arguments, because Swift replaces invalid UTF-8.
   private static func words(_ command: [String]) -> [UnsafeMutablePointer<CChar>?] {
     command.map { word in
       (RawArguments.path(word).bytes + [0]).withUnsafeBytes {
@@ -61,18 +62,18 @@ enum ChildProcess {
   }
 
   private static func fail(_ command: [String], _ code: Int32) -> Never {
-    Terminal.error("ubiquityfs: \(command[0]): \(String(cString: strerror(code)))\n")
+    Terminal.error("ubiquityfs: cannot run \"\(command[0])\": \(String(cString: strerror(code)))\n")
     Glibc.exit(code == ENOENT ? 127 : 126)
   }
 
-  /// Makes this process ignore SIGPIPE; whether it did before.
+  /// Whether this process ignored SIGPIPE at its start. The first access makes it ignore SIGPIPE.
   static let ignoredPipe: Bool = {
     let before = signal(SIGPIPE, SIG_IGN)
     return unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
   }()
 
-  /// Becomes the command: its number, its terminal, its signals and its end are this process's. Fails as
-  /// `env` and `nice` do.
+  /// Replaces this process with the command, which keeps its process ID, terminal and signals.
+  /// Exits with 127 or 126 on failure, as `env` and `nice` do.
   static func become(_ command: [String]) -> Never {
     let words = words(command)
     if !ignoredPipe { signal(SIGPIPE, SIG_DFL) }

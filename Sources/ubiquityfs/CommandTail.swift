@@ -1,16 +1,17 @@
 internal import ArgumentParser
 
-/// What stands behind `--` of the command line that is being run. The parser has no two lists beside each
-/// other, so it is taken off before it parses.
+/// The words after `--` of the current command line. The parser cannot handle two adjacent lists of
+/// arguments, so these words are split off before it runs.
 enum CommandTail {
   @TaskLocal static var command: [String] = []
 
-  /// Those that run another command.
+  /// The names of the commands that run another command.
   private static var names: Set<String> {
     Set([CoordinateCommand.configuration, RunCommand.configuration].compactMap(\.commandName))
   }
 
-  /// A command line of theirs in two: what is parsed, and the command behind `--`.
+  /// Splits the command line of such a command into the arguments to parse and the command after
+  /// `--`.
   static func split(_ arguments: [String]) -> (parsed: [String], command: [String]) {
     guard let end = arguments.firstIndex(of: "--"),
       let name = arguments[..<end].first(where: { UbiquityCommand.names.contains($0) }),
@@ -20,6 +21,6 @@ enum CommandTail {
   }
 
   static func check() throws {
-    guard !command.isEmpty else { throw ValidationError("Say what to run after “--”.") }
+    guard !command.isEmpty else { throw ValidationError("no command to run: add -- COMMAND") }
   }
 }

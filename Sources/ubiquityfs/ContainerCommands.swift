@@ -5,25 +5,27 @@ internal import Model
 
 struct ContainerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "container", abstract: "Make, list and delete containers.",
+    commandName: "container", abstract: "Create, list and delete containers.",
     subcommands: [Create.self, List.self, Delete.self, SetAside.self])
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+  func run() throws { throw ValidationError("name a subcommand; --help lists them") }
 
-  /// Throws wrong usage for a name that no container can have.
+  /// Throws a usage error if the name is not a valid container name.
   static func checkName(_ id: String) throws {
     do throws(ContainerID.Invalid) { _ = try ContainerID(id) } catch {
       throw ControlError(
-        .usage, "“\(id)” is no container's name: \(error.reason); try iCloud.com.example.notes")
+        .usage,
+        "\"\(id)\" is not a container name: \(error.reason). "
+          + "Use a name such as iCloud.com.example.notes.")
     }
   }
 
   struct Create: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "create", abstract: "Make a container.")
-    @Argument(help: "As in iCloud.com.example.notes.") var id: String
+      commandName: "create", abstract: "Create a container.")
+    @Argument(help: "The container's name, such as iCloud.com.example.notes.") var id: String
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -31,7 +33,7 @@ struct ContainerCommand: ParsableCommand {
       let answer = try options.connect().call(
         Methods.CreateContainer.self, ContainerRequest(id: id))
       if options.json { return try Terminal.printJSON(answer) }
-      options.say(answer.created ? "Made \(id)." : "\(id) is there already.")
+      options.say(answer.created ? "Created \(id)." : "\(id) already exists.")
     }
   }
 
@@ -58,16 +60,17 @@ struct ContainerCommand: ParsableCommand {
 
   struct Delete: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "delete", abstract: "Delete a container and all that is in it, on every device.")
-    @Argument(help: "Its name.") var id: String
-    @Flag(help: "Yes, delete it.") var yes = false
+      commandName: "delete", abstract: "Delete a container and its content on every device.")
+    @Argument(help: "The container's name.") var id: String
+    @Flag(help: "Required: confirm the deletion.") var yes = false
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
       try ContainerCommand.checkName(id)
       guard yes else {
         throw ControlError(
-          .usage, "this deletes \(id) and all that is in it, on every device; add --yes to do it")
+          .usage,
+          "this deletes \(id) and its content on every device. Add --yes to confirm.")
       }
       let answer = try options.connect().call(
         Methods.DeleteContainer.self, ContainerRequest(id: id))

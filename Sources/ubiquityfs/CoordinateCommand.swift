@@ -5,29 +5,29 @@ internal import Glibc
 
 struct CoordinateCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "coordinate", abstract: "Run a command while holding a claim on items.",
+    commandName: "coordinate", abstract: "Run a command while it holds a claim on items.",
     discussion: """
-      Readers share, a writer is alone, and a claim on a directory or a package covers all in it. \
-      Other devices' changes are not applied to what is claimed, and what a writer does is uploaded \
-      when its claim is over, not before.
+      Several readers can hold a claim at once; a writer holds it alone. A claim on a directory or \
+      a package covers everything in it. Changes by remote devices are not applied to claimed \
+      items, and a writer's changes are uploaded after its claim ends.
 
-      Ends with the command's own status. A `coordinate` that the command runs has part in its claim.
+      The exit status is that of the command. A `coordinate` inside the command joins its claim.
       """,
     subcommands: [Read.self, Write.self])
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Say read or write.") }
+  func run() throws { throw ValidationError("name a subcommand: read or write") }
 
   struct Waiting: ParsableArguments {
-    @Option(help: ArgumentHelp("Give up after this many seconds.", valueName: "s"))
+    @Option(help: ArgumentHelp("Give up after this many seconds.", valueName: "seconds"))
     var timeout: Double?
-    @Flag(inversion: .prefixedNo, help: "Wait for others' claims (default), or fail at once.")
+    @Flag(inversion: .prefixedNo, help: "Wait for other claims to end, or fail at once.")
     var wait = true
 
     func validate() throws {
       if let timeout, !(timeout >= 0 && timeout < 1e9) {
-        throw ValidationError("--timeout takes a number of seconds.")
+        throw ValidationError("--timeout takes a number of seconds")
       }
     }
 
@@ -36,10 +36,13 @@ struct CoordinateCommand: ParsableCommand {
 
   struct Read: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "read", abstract: "Read items while nobody changes them.",
+      commandName: "read", abstract: "Run a command while it holds a read claim.",
       usage: "ubiquityfs coordinate read PATH... -- COMMAND [ARGUMENT...]")
 
-    @Argument(help: "Items in a mount.", completion: .file()) var paths: [String]
+    @Argument(
+      help: ArgumentHelp("A file or directory in a mount.", valueName: "path"),
+      completion: .file())
+    var paths: [String]
     @OptionGroup var waiting: Waiting
     @OptionGroup var options: GlobalOptions
 
@@ -53,21 +56,24 @@ struct CoordinateCommand: ParsableCommand {
 
   struct Write: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "write", abstract: "Change items while nobody else reads or changes them.",
-      usage: "ubiquityfs coordinate write PATH... [--for WHAT] -- COMMAND [ARGUMENT...]")
+      commandName: "write", abstract: "Run a command while it holds a write claim.",
+      usage: "ubiquityfs coordinate write PATH... [--for INTENT] -- COMMAND [ARGUMENT...]")
 
     private static let purposes = [
       "deleting": "forDeleting", "moving": "forMoving", "merging": "forMerging",
       "replacing": "forReplacing",
     ]
 
-    @Argument(help: "Items in a mount; they need not be there yet.", completion: .file())
+    @Argument(
+      help: ArgumentHelp(
+        "A file or directory in a mount; it may not exist yet.", valueName: "path"),
+      completion: .file())
     var paths: [String]
     @Option(
       name: .customLong("for"),
       help: ArgumentHelp(
-        "What will be done: deleting, moving, merging, replacing, or several with commas.",
-        valueName: "what"))
+        "The intent: deleting, moving, merging or replacing, or several separated by commas.",
+        valueName: "intent"))
     var purpose: String?
     @OptionGroup var waiting: Waiting
     @OptionGroup var options: GlobalOptions
@@ -76,7 +82,7 @@ struct CoordinateCommand: ParsableCommand {
       try (purpose ?? "").split(separator: ",").map { word in
         guard let option = Self.purposes[String(word)] else {
           throw ValidationError(
-            "--for takes \(Self.purposes.keys.sorted().joined(separator: ", ")), not “\(word)”.")
+            "--for takes \(Self.purposes.keys.sorted().joined(separator: ", ")), not \"\(word)\"")
         }
         return option
       }
@@ -89,7 +95,7 @@ struct CoordinateCommand: ParsableCommand {
 
     func run() throws {
       let chosen = try writingOptions()
-      // Of several, each is an access of its own: an access has one option.
+      // An access has one option, so each intent becomes an access of its own.
       let accesses = try paths.flatMap { path in
         let item = try ItemLocator.locateFormer(RawArguments.path(path))
         return chosen.isEmpty
@@ -102,7 +108,7 @@ struct CoordinateCommand: ParsableCommand {
 
   private static func check() throws { try CommandTail.check() }
 
-  /// By which a `coordinate` finds that it runs within another.
+  /// Carries the purpose of an outer `coordinate` to an inner one, which joins its claim.
   private static let variable = "UBIQUITYFS_CLAIM"
 
   private static func run(
@@ -121,7 +127,9 @@ struct CoordinateCommand: ParsableCommand {
       _ = try client.call(Methods.ReleaseClaim.self, ReleaseRequest(claim: given.claim))
     } catch {
       throw ControlError(
-        error.status, "the claim was lost while the command ran: \(error.message)")
+        error.status,
+        "the claim was lost while the command ran, so other programs may have used the items: "
+          + error.message)
     }
     throw ExitCode(status)
   }

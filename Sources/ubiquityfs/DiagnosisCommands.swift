@@ -8,19 +8,22 @@ internal import SystemPackage
 
 struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "log", abstract: "Show what the daemon logged.",
+    commandName: "log", abstract: "Show the daemon's log.",
     discussion: """
-      Works while no daemon runs, too.
+      The daemon need not run.
 
-      With --downloads, a line for what each program or other reason had downloaded of a file, and for \
-      what was denied: TIME fetched BYTES PATH, or TIME denied PATH, then the cause and who it was.
+      With --downloads, shows completed and denied downloads, one line per file and cause:
+        TIME fetched N bytes PATH (CAUSE) by PROGRAM (process PID, EXECUTABLE)
+        TIME denied PATH (CAUSE) by PROGRAM (process PID, EXECUTABLE) [RULE]
+      Downloads that no program caused end after the cause.
       """)
 
-  @Flag(name: [.long, .customShort("f")], help: "Go on showing what is logged.") var follow = false
-  @Flag(help: "Show what was downloaded, and who caused it.") var downloads = false
+  @Flag(name: [.long, .customShort("f")], help: "Keep running and show new lines.")
+  var follow = false
+  @Flag(help: "Show downloads and the programs that caused them.") var downloads = false
   @Option(
     name: [.long, .customShort("n")],
-    help: ArgumentHelp("How many lines to start with.", valueName: "n"))
+    help: ArgumentHelp("The number of lines to start with.", valueName: "n"))
   var lines = 200
   @OptionGroup var options: GlobalOptions
 
@@ -32,7 +35,7 @@ struct LogCommand: ParsableCommand {
   }
 
   func validate() throws {
-    guard lines >= 0 else { throw ValidationError("-n takes a number of lines.") }
+    guard lines >= 0 else { throw ValidationError("-n takes a number of lines") }
   }
 
   func run() throws {
@@ -52,7 +55,7 @@ struct LogCommand: ParsableCommand {
     try Terminal.printJSON(Self.entry(String(decoding: line, as: UTF8.self)))
   }
 
-  /// `TIME LEVEL LABEL: MESSAGE`; what is not of that form, as a crash's trace, is a message.
+  /// Parses `TIME LEVEL LABEL: MESSAGE`. Any other line, as of a crash trace, is a message.
   private static func entry(_ line: String) -> Entry {
     let words = line.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
     guard words.count == 4, words[0].hasSuffix("Z"), words[2].hasSuffix(":") else {
@@ -64,7 +67,7 @@ struct LogCommand: ParsableCommand {
   }
 }
 
-/// Reads the end of a log file and what comes after it, over its rotation.
+/// Reads the end of a log file and the lines that follow, also after its rotation.
 struct LogTail {
   private let path: String
   private var file: OpenFile?
@@ -86,11 +89,11 @@ struct LogTail {
       if error == .noSuchFileOrDirectory, mayBeMissing { return [] }
       throw ControlError(
         error == .noSuchFileOrDirectory ? .notFound : ControlError.status(of: error),
-        "\(path) cannot be read: \(error)")
+        "cannot read \"\(path)\": \(error)")
     }
   }
 
-  /// The whole lines that have come since.
+  /// The complete lines since the last call.
   mutating func more() -> [[UInt8]] {
     if file == nil { file = try? OpenFile.open(path, flags: O_RDONLY) }
     guard let file else { return [] }
@@ -118,7 +121,7 @@ struct LogTail {
 
 struct DoctorCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "doctor", abstract: "Look for what keeps ubiquityfs from working.")
+    commandName: "doctor", abstract: "Find problems that keep ubiquityfs from working.")
   @OptionGroup var options: GlobalOptions
 
   func run() throws {
@@ -138,8 +141,8 @@ struct DoctorCommand: ParsableCommand {
 
 struct FsckCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "fsck", abstract: "Check catalogs and content files, mounted or not.")
-  @Flag(help: "Repair what can be repaired without losing anything.") var repair = false
+    commandName: "fsck", abstract: "Check catalogs and content files of all containers.")
+  @Flag(help: "Make the repairs that lose no data.") var repair = false
   @OptionGroup var options: GlobalOptions
 
   func run() throws {

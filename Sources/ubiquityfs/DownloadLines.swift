@@ -4,19 +4,19 @@ internal import FoundationEssentials
 internal import Glibc
 internal import Platform
 
-/// What `log --downloads` shows.
+/// The output of `log --downloads`.
 struct DownloadLines {
   let options: GlobalOptions
   let lines: Int
 
   func show(follow: Bool) throws {
     let state = try options.stateDirectory()
-    // What a daemon has gathered and not written yet; the file is there without one, too.
+    // Makes a running daemon write the lines that it still has in memory.
     _ = try ControlClient.connectIfRunning(state: state)?.call(
       Methods.WriteDownloads.self, Nothing())
     let path = state + "/" + DownloadReport.fileName
     var tail = LogTail(path: path)
-    // Where nothing was downloaded there is no file.
+    // The file does not exist before the first download.
     var found = try tail.start(lines: lines, mayBeMissing: true)
     if found.count < lines {
       var before = LogTail(path: path + ".1")
@@ -30,7 +30,7 @@ struct DownloadLines {
     }
   }
 
-  /// A line that a crash cut short is left out.
+  /// Skips lines that do not parse, such as one that a crash cut short.
   private func show(_ line: [UInt8]) throws {
     guard let report = try? BoundedJSON.decode(DownloadReport.self, from: line) else {
       return
@@ -42,7 +42,7 @@ struct DownloadLines {
   static func text(_ report: DownloadReport) -> String {
     var words = [report.time, report.result.rawValue]
     if report.result == .fetched { words.append("\(report.bytes) bytes") }
-    words.append(report.path.bytes.isEmpty ? "(no name any more)" : Self.printable(report.path))
+    words.append(report.path.bytes.isEmpty ? "(deleted)" : Self.printable(report.path))
     words.append("(\(report.cause))")
     if let process = report.process {
       words.append("by \(report.command ?? "?") (process \(process)")
@@ -55,7 +55,7 @@ struct DownloadLines {
     return words.joined(separator: " ")
   }
 
-  /// One line each, whatever a name has in it.
+  /// Replaces control characters, so that a name stays on one line.
   private static func printable(_ path: PathBytes) -> String {
     String(
       String.UnicodeScalarView(

@@ -5,22 +5,23 @@ internal import Glibc
 
 struct EventsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "events", abstract: "Show what happens in mounts, a line for each change.",
+    commandName: "events", abstract: "Show changes in mounts as they happen, one line each.",
     discussion: """
-      Goes on until it is interrupted or the daemon ends. A line is TIME EVENT PATH, then \
-      “from” and the old path of what was moved, then “remote” and the device of what another one did.
+      Runs until it is interrupted or the daemon ends. A line is TIME EVENT PATH. A move adds \
+      "from" and the old path. A change by a remote device adds "remote" and the device's name.
 
-      “overflow” means that events came faster than they were read and some are missing there: \
-      look at everything anew.
+      The event "overflow" means that events were lost, because they came faster than they were \
+      read: scan the mounts again.
       """)
 
   @Argument(
-    help: "Only what is at or below it; it need not be there yet.", completion: .file())
+    help: "A file or directory in a mount; it may not exist yet (default: all mounts).",
+    completion: .file())
   var path: String?
   @OptionGroup var options: GlobalOptions
 
   func run() throws {
-    // Being told to stop is how it ends.
+    // A signal is the normal end of this command.
     for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
     let item = try path.map { try ItemLocator.locateFormer(RawArguments.path($0)) }
     let client = try options.connect()
@@ -31,7 +32,7 @@ struct EventsCommand: ParsableCommand {
         let event = try Message.parameters(EventReport.self, in: line)
         Terminal.line(try isJSON ? Terminal.json(event) : Self.text(event))
       } catch {
-        throw ControlError(.failed, "the daemon's event is not understood: \(error)")
+        throw ControlError(.failed, "cannot decode the daemon's event: \(error)")
       }
     }
     _ = try client.call(
@@ -41,7 +42,7 @@ struct EventsCommand: ParsableCommand {
 
   private static func text(_ event: EventReport) -> String {
     var words = [event.time, event.event, event.path.description]
-    if event.event == "overflow" { words.append("(events are missing here; look at it anew)") }
+    if event.event == "overflow" { words.append("(events were lost; scan again)") }
     if let old = event.oldPath { words += ["from", old.description] }
     if event.origin == "remote" { words += ["remote"] + [event.device].compactMap(\.self) }
     return words.joined(separator: " ")

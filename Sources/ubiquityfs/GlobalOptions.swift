@@ -5,7 +5,7 @@ internal import DaemonClient
 internal import Glibc
 internal import Platform
 
-/// What every command takes.
+/// The options of every command.
 struct GlobalOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
@@ -14,19 +14,19 @@ struct GlobalOptions: ParsableArguments {
     completion: .directory)
   var state: String?
 
-  @Flag(help: "Print JSON: one document, or one a line for streams.")
+  @Flag(help: "Print JSON: one document, or one per line for streams.")
   var json = false
 
-  @Flag(name: [.long, .customShort("q")], help: "Print nothing but results and errors.")
+  @Flag(name: [.long, .customShort("q")], help: "Print only results and errors.")
   var quiet = false
 
   static var environment: [String: String] { ProcessEnvironment.all }
 
   private static let released = Lock<Set<String>>([])
 
-  /// Before a command looks at any path: a daemon that was killed may have left its mounts hanging.
-  /// The command reports a mount that cannot be freed when it connects. The program's options and its
-  /// command's are validated one after the other, and one wait is enough.
+  /// Frees the mounts of a killed daemon, because a command that uses a path in one would hang. The
+  /// command reports a mount that cannot be freed when it connects. The options of the program and
+  /// of its command are both validated; only the first validation waits.
   func validate() {
     guard let state = try? stateDirectory(),
       Self.released.withLock({ $0.insert(state).inserted })
@@ -40,18 +40,18 @@ struct GlobalOptions: ParsableArguments {
       .stateDirectory(flag: state, environment: environment)
   }
 
-  /// Connects to the daemon, starting it if it does not run.
+  /// Connects to the daemon, and starts it if it does not run.
   func connect() throws -> ControlClient {
     try ControlClient.connect(state: try stateDirectory(), launcher: DaemonLauncher())
   }
 
-  /// Says something to a person who did not ask for a result.
+  /// Prints a line that is not a result; nothing with `--quiet` or `--json`.
   func say(_ text: String) {
     if !quiet && !json { Terminal.line(text) }
   }
 }
 
-/// The bytes of arguments. Swift repairs those that are not UTF-8 into others.
+/// The raw bytes of arguments, because Swift replaces invalid UTF-8.
 enum RawArguments {
   static func path(_ argument: String) -> PathBytes {
     guard argument.unicodeScalars.contains("\u{FFFD}") else { return PathBytes(argument) }
@@ -64,7 +64,7 @@ enum RawArguments {
     return PathBytes(argument)
   }
 
-  /// Where the arguments are in mounts.
+  /// Locates the arguments in mounts.
   static func items(_ arguments: [String]) throws -> [ItemReference] {
     try arguments.map { try ItemLocator.locate(path($0)) }
   }

@@ -6,13 +6,15 @@ internal import Glibc
 struct StatusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",
-    abstract: "Show the daemon, its mounts and its work, or the state of items.")
+    abstract: "Show the daemon, mounts, queue and transfers, or the state of items.")
 
-  @Argument(help: "Items in a mount.", completion: .file()) var paths: [String] = []
-  @Flag(help: "Go on and show each change, until interrupted.") var watch = false
+  @Argument(
+    help: ArgumentHelp("A file or directory in a mount.", valueName: "path"), completion: .file())
+  var paths: [String] = []
+  @Flag(help: "Keep running and show each change.") var watch = false
   @OptionGroup var options: GlobalOptions
 
-  /// Between two looks, in microseconds.
+  /// The polling interval in microseconds.
   private static let interval: UInt32 = 500_000
 
   func run() throws {
@@ -22,7 +24,7 @@ struct StatusCommand: ParsableCommand {
       let text = try paths.isEmpty ? whole(client) : items(client)
       if text != last {
         if watch, !options.json, isatty(1) == 1 {
-          // The screen is drawn anew, without a flicker: home, text, clear what is left.
+          // Redraws the screen: cursor home, clear to the end.
           Terminal.write(Array("\u{1B}[H\u{1B}[J".utf8))
         } else if watch, !options.json, last != nil {
           Terminal.line("")
@@ -60,7 +62,7 @@ struct StatusCommand: ParsableCommand {
       if network.limits.uploadLimit != nil || network.limits.downloadLimit != nil {
         rows.append([
           "",
-          "limits: up \(LimitCommand.text(network.limits.uploadLimit)), down "
+          "limits: upload \(LimitCommand.text(network.limits.uploadLimit)), download "
             + LimitCommand.text(network.limits.downloadLimit),
         ])
       }
@@ -72,16 +74,17 @@ struct StatusCommand: ParsableCommand {
       rows.append(["Mount", "\(mount.container) at \(mount.mountpoint)"])
       rows.append([
         "",
-        mount.io.reason.map { "files are read and written through the daemon: \($0)" }
-          ?? "local files are read and written by the kernel itself (passthrough)",
+        mount.io.reason.map { "the daemon reads and writes files: \($0)" }
+          ?? "the kernel reads and writes local files (passthrough)",
       ])
     }
     for container in report.containers {
       rows.append([
         container.id,
         "\(container.items) items, \(Terminal.size(container.localBytes)) of "
-          + "\(Terminal.size(container.totalBytes)) local, \(container.pendingUploads) to upload, "
-          + "\(container.pendingDownloads) to download, \(container.conflicts) conflicts",
+          + "\(Terminal.size(container.totalBytes)) local, "
+          + "\(container.pendingUploads) pending uploads, "
+          + "\(container.pendingDownloads) pending downloads, \(container.conflicts) conflicts",
       ])
       for error in container.errors { rows.append(["", "error: \(error)"]) }
       for file in container.openFiles.prefix(10) {
@@ -89,7 +92,7 @@ struct StatusCommand: ParsableCommand {
         rows.append([
           "",
           "waits for \(file.path), open for writing in "
-            + (programs.isEmpty ? "some program" : programs.joined(separator: ", "))
+            + (programs.isEmpty ? "an unknown program" : programs.joined(separator: ", "))
             + (file.reason.map { ": \($0)" } ?? ""),
         ])
       }
@@ -103,24 +106,24 @@ struct StatusCommand: ParsableCommand {
     if let space = report.space { rows.append(["Space", Self.told(space)]) }
     rows.append([
       "Traffic",
-      "\(Terminal.size(report.traffic.bytesUploaded)) up, "
-        + "\(Terminal.size(report.traffic.bytesDownloaded)) down",
+      "\(Terminal.size(report.traffic.bytesUploaded)) uploaded, "
+        + "\(Terminal.size(report.traffic.bytesDownloaded)) downloaded",
     ])
     return Terminal.table(rows)
   }
 
   private static func told(_ space: SpaceReport) -> String {
-    var text = "\(Terminal.size(space.used)) of contents"
-    if let limit = space.limit { text += ", of \(Terminal.size(limit)) at most" }
+    var text = "\(Terminal.size(space.used)) local content"
+    if let limit = space.limit { text += ", limit \(Terminal.size(limit))" }
     if let free = space.minimumFree {
       text +=
-        ", \(Terminal.size(space.free)) free, of which \(Terminal.size(free)) are to stay free"
+        ", \(Terminal.size(space.free)) free, minimum free \(Terminal.size(free))"
     }
     if let fixed = space.unevictable, fixed > 0 {
       text += "; \(Terminal.size(fixed)) cannot be evicted now"
     }
     if space.evicted.files > 0 {
-      text += "; \(space.evicted.files) files of \(Terminal.size(space.evicted.bytes)) were evicted"
+      text += "; \(space.evicted.files) files (\(Terminal.size(space.evicted.bytes))) evicted"
     }
     return text
   }
@@ -131,7 +134,7 @@ struct StatusCommand: ParsableCommand {
     if options.json { return try Terminal.json(report) }
     return Terminal.table(
       report.items.map { item in
-        var marks = [item.downloadingStatus]
+        var marks = [item.downloadingStatus.rawValue]
         if let local = item.localBytes, local > 0, local < item.size, item.kind == "file" {
           marks.append("\(Terminal.size(local)) local")
         }
@@ -141,7 +144,7 @@ struct StatusCommand: ParsableCommand {
           item.isExcludedFromSync ? "not synced" : item.isUploaded ? "uploaded" : "not uploaded")
         if item.isPinned { marks.append("pinned") }
         if item.isPackage { marks.append("package") }
-        if item.nameCollision { marks.append("name differs from another's in case alone") }
+        if item.nameCollision == true { marks.append("name differs from another only in case") }
         if item.hasUnresolvedConflicts { marks.append("conflict") }
         if let error = item.downloadingError { marks.append("download: \(error)") }
         if let error = item.uploadingError { marks.append("upload: \(error)") }
@@ -155,13 +158,15 @@ struct StatusCommand: ParsableCommand {
 
 struct EvictCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "evict", abstract: "Free the local content of items; what they are stays.",
+    commandName: "evict", abstract: "Free the local content of files; names and metadata stay.",
     discussion: """
-      Files that are open, not uploaded or pinned are not evicted: named, they are an error; below \
-      a directory they are left as they are.
+      The command fails for a named file that is open, not uploaded, pinned or excluded from sync \
+      (.nosync). It skips such files below a named directory.
       """)
 
-  @Argument(help: "Items in a mount.", completion: .file()) var paths: [String]
+  @Argument(
+    help: ArgumentHelp("A file or directory in a mount.", valueName: "path"), completion: .file())
+  var paths: [String]
   @OptionGroup var options: GlobalOptions
 
   func run() throws {
@@ -173,9 +178,11 @@ struct EvictCommand: ParsableCommand {
 
 struct DownloadCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "download", abstract: "Bring the content of items.")
+    commandName: "download", abstract: "Download the content of files.")
 
-  @Argument(help: "Items in a mount.", completion: .file()) var paths: [String]
+  @Argument(
+    help: ArgumentHelp("A file or directory in a mount.", valueName: "path"), completion: .file())
+  var paths: [String]
   @Flag(help: "Start the download and return.") var noWait = false
   @OptionGroup var options: GlobalOptions
 
@@ -193,9 +200,11 @@ struct DownloadCommand: ParsableCommand {
 
 struct PinCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "pin", abstract: "Keep the content of items local: download, never evict.")
+    commandName: "pin", abstract: "Keep the content of files local: download it, never evict it.")
 
-  @Argument(help: "Items in a mount.", completion: .file()) var paths: [String]
+  @Argument(
+    help: ArgumentHelp("A file or directory in a mount.", valueName: "path"), completion: .file())
+  var paths: [String]
   @OptionGroup var options: GlobalOptions
 
   func run() throws { try Self.set(true, paths, options) }
@@ -210,9 +219,11 @@ struct PinCommand: ParsableCommand {
 
 struct UnpinCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "unpin", abstract: "Let items be evicted again.")
+    commandName: "unpin", abstract: "Allow files to be evicted again.")
 
-  @Argument(help: "Items in a mount.", completion: .file()) var paths: [String]
+  @Argument(
+    help: ArgumentHelp("A file or directory in a mount.", valueName: "path"), completion: .file())
+  var paths: [String]
   @OptionGroup var options: GlobalOptions
 
   func run() throws { try PinCommand.set(false, paths, options) }

@@ -6,10 +6,10 @@ internal import Glibc
 struct UbiquityCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ubiquityfs",
-    abstract: "iCloud-style ubiquity containers as Linux mounts.",
+    abstract: "Mount iCloud-style document containers on Linux.",
     discussion: """
-      A container is a directory that is the same on all devices of an account. What other \
-      devices put into it is there by name at once, and by content when it is opened.
+      A container is a directory with the same content on all devices of an account. Every device \
+      lists all files. A file is downloaded when a program opens it.
 
       First steps:
         ubiquityfs account sign-in
@@ -29,15 +29,15 @@ struct UbiquityCommand: ParsableCommand {
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+  func run() throws { throw ValidationError("name a command; `ubiquityfs --help` lists them") }
 
   static func main() {
-    // A reader that goes away early, as in `| head`, ends a command by an error of its write.
+    // A closed pipe, as in `| head`, ends a command by a write error instead of a signal.
     _ = ChildProcess.ignoredPipe
     Glibc.exit(run(Array(CommandLine.arguments.dropFirst())))
   }
 
-  /// Runs a command line; gives its exit status.
+  /// Runs a command line and returns its exit status.
   static func run(_ arguments: [String]) -> Int32 {
     let line = CommandTail.split(arguments)
     return CommandTail.$command.withValue(line.command) { runParsed(line.parsed) }
@@ -61,11 +61,11 @@ struct UbiquityCommand: ParsableCommand {
       if let first = arguments.first, !first.hasPrefix("-"), first != "help",
         !names.contains(first)
       {
-        complain("there is no command “\(first)”; `ubiquityfs --help` lists them")
+        complain("there is no command \"\(first)\"; `ubiquityfs --help` lists all commands")
         return ExitStatus.usage.rawValue
       }
       complain(message(for: error))
-      // All that the parser refuses is wrong usage, which is 2 here and 64 there.
+      // The parser's own status for wrong usage is 64.
       let lines = fullMessage(for: error).split(separator: "\n", omittingEmptySubsequences: false)
       if let usage = lines.firstIndex(where: { $0.hasPrefix("Usage:") }) {
         writeError(lines[usage...].joined(separator: "\n"))
@@ -74,7 +74,7 @@ struct UbiquityCommand: ParsableCommand {
     }
   }
 
-  /// Of all commands.
+  /// The names and aliases of all commands.
   static var names: [String] {
     configuration.subcommands.flatMap {
       [$0.configuration.commandName ?? ""] + $0.configuration.aliases

@@ -1,12 +1,13 @@
 internal import ArgumentParser
 internal import ControlProtocol
+internal import Daemon
 internal import DaemonClient
 internal import Glibc
 
 extension AccountCommand {
   struct Devices: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "devices", abstract: "List the account's devices, or remove one.",
+      commandName: "devices", abstract: "List or remove the account's devices.",
       subcommands: [List.self, Remove.self], defaultSubcommand: List.self)
   }
 
@@ -29,21 +30,22 @@ extension AccountCommand {
   struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "remove", abstract: "Remove devices from the account, such as a lost one.",
+      usage: "ubiquityfs account devices remove DEVICE... [--secret-file FILE]",
       discussion: """
-        The devices can read nothing that is written from now on, and nothing that they write \
-        counts. The account gets new keys and a new secret. What they have read or downloaded they \
-        keep. Look at the list of devices first: a thief may have added another one.
+        Removed devices cannot read later changes, and the other devices ignore their changes. \
+        They keep the data that they have read or downloaded. The account gets new keys and a new \
+        secret. Check the list of devices first: a thief may have added a device.
 
-        Also take the access to the backend from them, such as the access keys of a bucket: \
-        ubiquityfs cannot keep who has these from deleting objects.
+        Also revoke the removed devices' access to the backend, such as a bucket's access keys. A \
+        device that still has it can delete objects.
         """)
 
-    @Argument(help: ArgumentHelp("The name or identity of a device.", valueName: "device"))
+    @Argument(help: ArgumentHelp("The name or identifier of a device.", valueName: "device"))
     var devices: [String]
 
     @Option(
       help: ArgumentHelp(
-        "A file whose first line is the account's new passphrase; - for stdin (default: a "
+        "A file whose first line is the new passphrase; - reads standard input (default: a "
           + "generated secret).", valueName: "file"), completion: .file())
     var secretFile: String?
 
@@ -57,7 +59,7 @@ extension AccountCommand {
       let names = answer.removed.map { "\"\($0.name)\"" }.joined(separator: ", ")
       options.say(
         answer.wasDone
-          ? "Another device had removed \(names) already." : "Removed \(names) from the account.")
+          ? "Another device has already removed \(names)." : "Removed \(names) from the account.")
       Rotate.tell(answer, isGiven: secret != nil && !answer.wasDone, options)
     }
   }
@@ -66,13 +68,13 @@ extension AccountCommand {
     static let configuration = CommandConfiguration(
       commandName: "rotate", abstract: "Give the account new keys and a new secret.",
       discussion: """
-        What is stored stays readable for the account's devices, and no content is uploaded again. \
-        This is also how a passphrase is changed.
+        The account's devices can still read all stored data, and upload no content again. Use \
+        this command to change the passphrase.
         """)
 
     @Option(
       help: ArgumentHelp(
-        "A file whose first line is the account's new passphrase; - for stdin (default: a "
+        "A file whose first line is the new passphrase; - reads standard input (default: a "
           + "generated secret).", valueName: "file"), completion: .file())
     var secretFile: String?
 
@@ -87,12 +89,12 @@ extension AccountCommand {
       Self.tell(answer, isGiven: secret != nil, options)
     }
 
-    /// Who gave the secret knows it.
+    /// Prints the new secret, unless the user supplied it.
     static func tell(_ answer: RotationAnswer, isGiven: Bool, _ options: GlobalOptions) {
       guard !isGiven else {
-        return options.say("Further devices sign in with the new passphrase.")
+        return options.say("New devices sign in with the new passphrase.")
       }
-      options.say("Further devices sign in with this secret; the former one is of no use:")
+      options.say("New devices sign in with this secret; the former one no longer works:")
       Terminal.line(answer.secret)
     }
   }
@@ -101,24 +103,24 @@ extension AccountCommand {
     static let configuration = CommandConfiguration(
       commandName: "move-backend", abstract: "Move the account to another backend.",
       discussion: """
-        All sealed objects are copied while devices go on working. Then all devices use the new \
-        backend. No local file is downloaded or uploaded again. The former backend stays as it \
-        is: delete it when all devices have followed, or keep it as a copy.
+        The command copies all sealed objects while devices keep working. Then all devices switch \
+        to the new backend. They download and upload no local file again. The former backend does \
+        not change: delete it after all devices have switched, or keep it as a copy.
 
-        After an interruption run the command again, on any device. No device uploads between \
+        After an interruption, run the command again on any device. No device uploads between \
         the last copy and its own switch.
 
-        A device follows by itself if it can reach the URL. Otherwise run the command there, \
-        with that device's URL of the new backend, and with access keys as for `ubiquityfs \
+        A device switches by itself if it can reach the URL. Otherwise run the command on that \
+        device with its own URL of the new backend, and with access keys as for `ubiquityfs \
         account sign-in`. It copies nothing again.
 
-        With the present backend's URL the command gives up an unfinished move.
+        With the current backend's URL, the command cancels an unfinished move.
         """)
 
-    @Argument(help: ArgumentHelp("The URL of an empty backend.", valueName: "URL"))
+    @Argument(help: ArgumentHelp("The URL of an empty backend.", valueName: "url"))
     var backend: String
 
-    @Flag(help: "Give up a move to another backend although this device cannot reach that one.")
+    @Flag(help: "Cancel a move even if this device cannot reach its target.")
     var force = false
 
     @OptionGroup var options: GlobalOptions
@@ -131,24 +133,25 @@ extension AccountCommand {
         return options.say("The account stays at \(answer.backend).")
       }
       options.say(
-        "The account is at \(answer.backend) now; \(answer.objects) objects with "
-          + "\(Terminal.size(answer.bytes)) were copied. \(former) stays as it is.")
+        "The account is at \(answer.backend) now. Copied \(answer.objects) objects "
+          + "(\(Terminal.size(answer.bytes))). \(former) is unchanged.")
       if let warning = answer.warning { UbiquityCommand.complain(warning + ".") }
     }
 
-    /// The daemon uses the new backend when the connection has ended.
+    /// The daemon switches to the new backend after the connection has ended.
     private func move() throws -> MoveBackendAnswer {
-      let isBucket = backend.lowercased().hasPrefix("s3:")
       let bar = ProgressBar("move", options: options)
       defer { bar.finish() }
       return try options.connect().call(
         Methods.MoveBackend.self,
         MoveBackendRequest(
-          backend: backend, environment: isBucket ? SignIn.environment : [:], force: force)
+          backend: backend,
+          environment: BackendAddress.variables(from: GlobalOptions.environment, for: backend),
+          force: force)
       ) { name, line throws(ControlError) in bar.notified(name, line) }
     }
 
-    /// Another daemon may take over from the one that answered.
+    /// Connects again each time, because another daemon may have taken over.
     private func waitForDaemon(_ backend: String) throws {
       let deadline = ContinuousClock.now + .seconds(30)
       while ContinuousClock.now < deadline {
@@ -160,20 +163,20 @@ extension AccountCommand {
         usleep(100_000)
       }
       UbiquityCommand.complain(
-        "The daemon does not use the new backend yet; `ubiquityfs account status` says why.")
+        "the daemon does not use the new backend yet; `ubiquityfs account status` shows why")
     }
   }
 
   struct Pair: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "pair", abstract: "Let a new device in by a code.",
+      commandName: "pair", abstract: "Add a new device to the account by a code.",
       discussion: """
         Run `ubiquityfs account sign-in --backend URL --code CODE` on the new device within ten \
-        minutes. Both devices show four words. Answer yes here only if they are the same: then the \
-        account's keys are handed over.
+        minutes. Both devices show four words. Answer yes here only if they are the same: the new \
+        device then gets the account's keys.
         """)
 
-    @Flag(help: "Answer yes without comparing words; for scripts that see to it themselves.")
+    @Flag(help: "Accept the device without a question; for scripts that compare the words.")
     var yes = false
 
     @OptionGroup var options: GlobalOptions
@@ -181,7 +184,7 @@ extension AccountCommand {
     func run() throws {
       guard yes || options.json || Terminal.isInteractive else {
         throw ControlError(
-          .usage, "there is no terminal to ask on; compare the words yourself and add --yes")
+          .usage, "there is no terminal to ask on. Compare the words yourself and add --yes.")
       }
       let client = try options.connect()
       let shown = try client.call(Methods.BeginPairing.self, Nothing())
@@ -193,26 +196,29 @@ extension AccountCommand {
         }
         Terminal.line(shown.code)
         options.say(
-          "On the new device run, within \(shown.seconds / 60) minutes:\n  ubiquityfs account sign-in "
-            + "--backend '\(shown.backend)' --code \(shown.code)")
+          "Within \(shown.seconds / 60) minutes, run on the new device:\n"
+            + "  ubiquityfs account sign-in --backend '\(shown.backend)' --code \(shown.code)")
       }
       let asks = try client.call(Methods.WaitForPairing.self, Nothing())
       if options.json {
         try Terminal.printJSON(asks)
       } else {
-        Terminal.line("\(asks.name) has the code. Its words: \(asks.words.joined(separator: " "))")
+        Terminal.line(
+          "\(asks.name) has the code. This device shows these words: "
+            + asks.words.joined(separator: " "))
       }
-      let isYes = yes || (!options.json && Terminal.asks("Does it show the same words?"))
+      let isYes = yes || (!options.json && Terminal.asks("Does \(asks.name) show the same words?"))
       let done = try client.call(
         Methods.AnswerPairing.self, PairingAnswerRequest(isYes: isYes))
       if options.json { return try Terminal.printJSON(done) }
       guard let name = done.name else {
-        throw ControlError(.notPermitted, "refused; nothing was handed over")
+        throw ControlError(.notPermitted, "the answer was no: the new device did not get the keys")
       }
       options.say(
         done.hasJoined
           ? "\(name) is signed in."
-          : "\(name) was let in, and has not signed in yet; `ubiquityfs account devices` shows it then."
+          : "\(name) has the keys, but has not signed in yet. "
+            + "`ubiquityfs account devices` lists it as soon as it has."
       )
     }
   }

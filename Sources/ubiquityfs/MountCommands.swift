@@ -9,32 +9,36 @@ internal import SystemPackage
 struct MountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "mount",
-    abstract: "Mount a container, making it where it is not there yet.",
+    abstract: "Mount a container, and create it if it does not exist.",
     usage: """
       ubiquityfs mount ID MOUNTPOINT [-o OPT,...] [--foreground]
       ubiquityfs mount --all DIRECTORY [-o OPT,...] [--foreground]
       """,
     discussion: """
-      Options: policy=ondemand|greedy, ro, allow_other, default_permissions, list_status. What \
-      mount(8) passes along (defaults, noauto, user, x-*) is accepted.
+      Options: policy=ondemand|greedy, ro, allow_other, casefold, coordination=advisory|mandatory, \
+      list_status. `man ubiquityfs` describes all of them. Options that mount(8) passes on \
+      (defaults, noauto, user, x-*) are accepted.
       """)
 
-  @Argument(help: ArgumentHelp("The container's name.", valueName: "id")) var id: String?
+  @Argument(help: "The container's name, such as iCloud.com.example.notes.") var id: String?
   @Argument(
     help: ArgumentHelp("An empty directory.", valueName: "mountpoint"), completion: .directory)
   var mountpoint: String?
 
   @Option(
-    help: ArgumentHelp("Mount every container of the account below this.", valueName: "directory"),
+    help: ArgumentHelp(
+      "Mount every container of the account at DIRECTORY/ID.", valueName: "directory"),
     completion: .directory)
   var all: String?
 
   @Option(
     name: .customShort("o", allowingJoined: true),
-    help: ArgumentHelp("Mount options, with commas between them.", valueName: "opt"))
+    help: ArgumentHelp("Mount options, separated by commas.", valueName: "opt"))
   var mountOptions: [String] = []
 
-  @Flag(name: [.long, .customShort("f")], help: "Stay until it is unmounted; unmount when ended.")
+  @Flag(
+    name: [.long, .customShort("f")],
+    help: "Run until the mount is gone; unmount on SIGTERM or SIGINT.")
   var foreground = false
 
   @OptionGroup var options: GlobalOptions
@@ -42,16 +46,16 @@ struct MountCommand: ParsableCommand {
   func validate() throws {
     if all != nil {
       guard id == nil, mountpoint == nil else {
-        throw ValidationError("--all takes a directory and nothing else.")
+        throw ValidationError("--all takes a directory and no other argument")
       }
     } else {
       guard id != nil, mountpoint != nil else {
-        throw ValidationError("Name a container and a mount point, or --all and a directory.")
+        throw ValidationError("name a container and a mount point, or use --all DIRECTORY")
       }
     }
   }
 
-  /// The options, one each; empty ones that stray commas leave are dropped.
+  /// The mount options without the empty ones that stray commas leave.
   var optionList: [String] {
     mountOptions.flatMap { $0.split(separator: ",").map(String.init) }
   }
@@ -93,14 +97,14 @@ struct MountCommand: ParsableCommand {
     }
     for report in reports {
       if let notice = report.notice { UbiquityCommand.complain(notice) }
-      options.say("\(report.container) is mounted at \(report.mountpoint).")
+      options.say("Mounted \(report.container) at \(report.mountpoint).")
     }
     if foreground { try hold(reports) }
     if let failure = failures.first { throw ExitCode(failure.status.rawValue) }
   }
 
-  /// Waits until all mounts are gone. SIGTERM and SIGINT unmount them; a mount that programs are
-  /// in stays, and the next signal tries again.
+  /// Waits until all mounts are gone. SIGTERM and SIGINT unmount them. A mount in use stays, and
+  /// the next signal tries again.
   private func hold(_ reports: [MountReport]) throws {
     let mountpoints = reports.map { PathBytes($0.mountpoint) }
     let state = try options.stateDirectory()
@@ -132,10 +136,10 @@ struct MountCommand: ParsableCommand {
 
 struct UnmountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "unmount", abstract: "Flush a mount and take it away.",
-    discussion: "The mount of a daemon that was killed is taken away too.", aliases: ["umount"])
+    commandName: "unmount", abstract: "Flush and unmount a container.",
+    discussion: "Also unmounts a dead mount, whose daemon was killed.", aliases: ["umount"])
 
-  @Argument(help: "Where it is mounted.", completion: .directory) var mountpoint: String
+  @Argument(help: "The mount point.", completion: .directory) var mountpoint: String
   @OptionGroup var options: GlobalOptions
 
   func run() throws {
@@ -143,7 +147,7 @@ struct UnmountCommand: ParsableCommand {
     let client = try ControlClient.connectIfRunning(state: try options.stateDirectory())
     do throws(ControlError) {
       guard let client else {
-        throw ControlError(.notFound, "\(path) is no mount of this state directory")
+        throw ControlError(.notFound, "\"\(path)\" is not a mount of this state directory")
       }
       _ = try client.call(
         Methods.Unmount.self, MountpointRequest(mountpoint: PathBytes(path)))
@@ -152,50 +156,52 @@ struct UnmountCommand: ParsableCommand {
       try unmountForeign(path)
     }
     if options.json { return try Terminal.printJSON(Nothing()) }
-    options.say("\(path) is unmounted.")
+    options.say("Unmounted \(path).")
   }
 
-  /// What the daemon of this state directory does not serve: a dead mount is detached.
+  /// Detaches a dead mount that the daemon of this state directory does not serve.
   private func unmountForeign(_ path: String) throws {
     let table = try MountTable.read()
     guard let mount = table.last(where: { $0.mountpoint == Array(path.utf8) }) else {
-      throw ControlError(.notFound, "nothing is mounted at \(path)")
+      throw ControlError(.notFound, "nothing is mounted at \"\(path)\"")
     }
     guard mount.type == MountedFileSystem.ubiquityType else {
-      throw ControlError(.notFound, "what is mounted at \(path) is no mount of ubiquityfs")
+      throw ControlError(.notFound, "\"\(path)\" is not a mount of ubiquityfs; use umount(8)")
     }
     switch MountTable.condition(of: path, milliseconds: 10_000) {
     case .dead: break
     case .answering:
       throw ControlError(
         .notFound,
-        "\(path) is served by the daemon of another state directory; name that with --state")
+        "the daemon of another state directory serves \"\(path)\". "
+          + "Name that directory with --state.")
     case .silent:
       throw ControlError(
         .timedOut,
-        "\(path) does not answer, and the daemon of another state directory serves it; name that with "
-          + "--state. If that daemon was killed, abort its connection as root: "
-          + "echo 1 > /sys/fs/fuse/connections/\(mount.device.split(separator: ":").last ?? "N")/abort"
+        "\"\(path)\" does not answer. The daemon of another state directory serves it: name that "
+          + "directory with --state. If that daemon was killed, abort its connection as root: "
+          + "echo 1 > /sys/fs/fuse/connections/"
+          + "\(mount.device.split(separator: ":").last ?? "N")/abort"
       )
     }
     do throws(Errno) { try MountTable.detach(path) } catch {
-      throw ControlError(.failed, "the dead mount at \(path) cannot be taken away: \(error)")
+      throw ControlError(.failed, "cannot detach the dead mount at \"\(path)\": \(error)")
     }
   }
 }
 
 enum Mountpoint {
-  /// As the mount table has it. The mount point itself is not looked at: it may be a dead mount.
+  /// The path as in the mount table. Never opens the mount point, which may be a dead mount.
   static func absolute(_ path: String) throws -> String {
     do {
       let bytes = try ItemLocator.resolveLocation(RawArguments.path(path).bytes)
       guard let text = String(validating: bytes, as: UTF8.self) else {
-        throw ControlError(.usage, "a mount point's path has to be UTF-8")
+        throw ControlError(.usage, "the path of a mount point must be UTF-8")
       }
       return text
     } catch let error as Errno {
       throw ControlError(
-        ControlError.status(of: error), "the mount point \(path) cannot be used: \(error)")
+        ControlError.status(of: error), "cannot use the mount point \"\(path)\": \(error)")
     }
   }
 }

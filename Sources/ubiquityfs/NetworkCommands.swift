@@ -4,21 +4,22 @@ internal import DaemonClient
 
 struct LimitCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "limit", abstract: "Show or set how much bandwidth content may take.",
+    commandName: "limit", abstract: "Show or set the bandwidth limits of content.",
     discussion: """
-      RATE is in bytes a second: 500KB/s, 2MB/s, 1.5MiB/s; off takes a limit away. It holds from now \
-      on, over restarts too. What a program waits for goes before what nobody waits for.
+      RATE is in bytes per second, such as 500KB/s, 2MB/s or 1.5MiB/s; off removes the limit. \
+      Limits stay set after a restart. Content that a program waits for goes first.
       """)
 
-  @Option(help: ArgumentHelp("To the backend.", valueName: "rate")) var up: String?
-  @Option(help: ArgumentHelp("From the backend.", valueName: "rate")) var down: String?
+  @Option(help: ArgumentHelp("The upload limit.", valueName: "rate")) var up: String?
+  @Option(help: ArgumentHelp("The download limit.", valueName: "rate")) var down: String?
   @OptionGroup var options: GlobalOptions
 
   func run() throws {
     let report = try options.connect().call(
       Methods.SetLimits.self, LimitRequest(up: up, down: down))
     if options.json { return try Terminal.printJSON(report) }
-    options.say("Up: \(Self.text(report.uploadLimit)); down: \(Self.text(report.downloadLimit)).")
+    options.say(
+      "Upload: \(Self.text(report.uploadLimit)); download: \(Self.text(report.downloadLimit)).")
   }
 
   static func text(_ limit: UInt64?) -> String {
@@ -28,15 +29,16 @@ struct LimitCommand: ParsableCommand {
 
 struct MeteredCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "metered", abstract: "Show or say whether the network's bytes cost money.",
+    commandName: "metered", abstract: "Show or set whether the network is metered.",
     discussion: """
-      While they do, content is sent only by `sync` and fetched only for who reads or asks for it; \
-      names and metadata go on. With auto it is what the network says of itself.
+      On a metered network, only `sync` uploads content, and content is downloaded only when a \
+      program reads it or a user requests it. Names and metadata still sync. With auto, the \
+      setting of the network counts.
       """)
 
   enum Mode: String, ExpressibleByArgument, CaseIterable { case on, off, auto }
 
-  @Argument(help: "on, off or auto.") var mode: Mode?
+  @Argument(help: "Whether the network is metered.") var mode: Mode?
   @OptionGroup var options: GlobalOptions
 
   func run() throws {

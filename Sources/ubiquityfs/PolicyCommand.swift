@@ -6,19 +6,22 @@ internal import Model
 struct PolicyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "policy",
-    abstract: "Show or set what becomes of the content of files below a directory.",
+    abstract: "Show or set the download policy of a directory on this device.",
     discussion: """
-      inherit: as the directory above has it. downloadLazily: content comes when it is read. \
-      downloadLazilyAndEvictOnRemoteUpdate: as well, and a newer content of another device takes the \
-      place of what is here without coming itself. downloadEagerlyAndKeepDownloaded: content comes as \
-      soon as it is known, and is not evicted to make room. It holds on this device alone.
+      A policy says when files below the directory are downloaded:
+        inherit: use the policy of the parent directory, or of the mount.
+        downloadLazily: download content when a program reads it.
+        downloadLazilyAndEvictOnRemoteUpdate: the same, and a remote update evicts local content.
+        downloadEagerlyAndKeepDownloaded: download new content at once, and never evict it for room.
       """)
 
   private static let names = DownloadPolicy.allCases.map(\.rawValue)
 
-  @Argument(help: "A directory in a mount; without a policy any item.", completion: .file())
+  @Argument(
+    help: "A directory in a mount; to show the policy, also a file.", completion: .file())
   var path: String
-  @Argument(help: "The policy it is to have.", completion: .list(names)) var policy: String?
+  @Argument(help: "The new policy (default: show the policy).", completion: .list(names))
+  var policy: String?
   @OptionGroup var options: GlobalOptions
 
   func run() throws {
@@ -28,9 +31,9 @@ struct PolicyCommand: ParsableCommand {
     if options.json { return try Terminal.printJSON(answer) }
     guard policy == nil else { return }
     for item in answer.items {
-      let own = item.policy ?? "no directory"
+      let own = item.policy ?? "not a directory"
       Terminal.line(
-        own == item.effectivePolicy ? own : "\(own), so it is \(item.effectivePolicy) here")
+        own == item.effectivePolicy ? own : "\(own); in effect: \(item.effectivePolicy)")
     }
   }
 }

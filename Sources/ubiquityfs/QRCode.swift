@@ -8,10 +8,10 @@ struct QRCode {
 
   /// Row by row; true is dark.
   private(set) var modules: [[Bool]]
-  /// Finder, timing and alignment patterns, and where the format is.
+  /// The modules of the finder, timing, alignment and format patterns, which hold no data.
   private var isFixed: [[Bool]]
 
-  /// Nil for a text that is too long or has other characters.
+  /// Nil if the text is too long or has other characters.
   init?(_ text: String) {
     guard let data = Self.data(text) else { return nil }
     let words = data + Self.correction(of: data)
@@ -65,7 +65,7 @@ struct QRCode {
     return words
   }
 
-  /// In the field of 256 elements, modulo x^8 + x^4 + x^3 + x^2 + 1.
+  /// Multiplies in the field of 256 elements, modulo x^8 + x^4 + x^3 + x^2 + 1.
   private static func product(_ left: UInt8, _ right: UInt8) -> UInt8 {
     var (left, right, result) = (left, right, UInt8(0))
     while right != 0 {
@@ -178,7 +178,8 @@ struct QRCode {
     }
   }
 
-  /// How hard it is to read: runs, blocks, patterns like a finder, and too much of one colour.
+  /// How hard the code is to read: runs, blocks, patterns like a finder, and too much of one
+  /// colour.
   private var penalty: Int {
     let columns = (0..<Self.size).map { column in modules.map { $0[column] } }
     var result = 0
@@ -211,14 +212,15 @@ struct QRCode {
 
   // MARK: The terminal
 
-  /// For a terminal, two rows of modules a line, dark on light, with the margin that readers need.
+  /// The code for a terminal: two rows of modules per line, dark on light, with the margin that
+  /// readers need.
   var lines: [String] {
     func isDark(_ row: Int, _ column: Int) -> Bool {
       (0..<Self.size).contains(row) && (0..<Self.size).contains(column) && modules[row][column]
     }
     let margin = 2
     return stride(from: -margin, to: Self.size + margin, by: 2).map { row in
-      // Light is drawn, so that it is right on a dark terminal.
+      // Draws the light modules, because most terminals are dark.
       String(
         (-margin..<Self.size + margin).map { column -> Character in
           switch (isDark(row, column), isDark(row + 1, column)) {

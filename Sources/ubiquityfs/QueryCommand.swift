@@ -6,27 +6,30 @@ internal import MetadataQueries
 
 struct QueryCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "query", abstract: "Find items by what is known of them, in all mounts.",
+    commandName: "query", abstract: "Find items in mounts by name and metadata.",
+    usage: "ubiquityfs query [--scope documents,data] [--within PATH]... [--watch] PREDICATE...",
     discussion: """
-      PREDICATE is a pattern for names (*.txt), or terms KEY OPERATOR VALUE, joined by AND, OR, NOT and \
-      parentheses: 'size > 1000000 AND isUploaded == 0', 'name LIKE[c] "*.jpg"', \
-      'modified >= "2026-01-31"'. Keys are the names of `status --json` or of Apple's constants. \
-      A package is one item.
+      PREDICATE is a name pattern such as '*.txt', or terms KEY OPERATOR VALUE joined by AND, OR, \
+      NOT and parentheses: 'size > 1000000 AND isUploaded == 0', 'name LIKE[c] "*.jpg"', 'modified \
+      >= "2026-01-31"'. Keys are the names in `status --json` or Apple's constants. A package is \
+      one item.
 
-      With --watch it goes on until it is interrupted or the daemon ends; lines begin with “+” for \
-      what fits, “~” for what has changed, “-” for what fits no more.
+      With --watch, the command runs until it is interrupted or the daemon ends. A line begins \
+      with + for a new match, ~ for a changed match, and - for an item that no longer matches.
       """)
 
   @Option(
     help: ArgumentHelp(
-      "Where to look: documents (below Documents), data (all else), or both.",
+      "Where to search: documents (below Documents), data (everything else), or both.",
       valueName: "documents,data"))
   var scope: String?
   @Option(
-    help: ArgumentHelp("Only what is below it.", valueName: "path"), completion: .file())
+    help: ArgumentHelp(
+      "A file or directory in a mount; it may not exist yet (default: all mounts).",
+      valueName: "path"), completion: .file())
   var within: [String] = []
-  @Flag(help: "Go on and show each change.") var watch = false
-  @Argument(help: "What is looked for.") var predicate: [String]
+  @Flag(help: "Keep running and show each change.") var watch = false
+  @Argument(help: "A name pattern, or terms of keys and values.") var predicate: [String]
   @OptionGroup var options: GlobalOptions
 
   func validate() throws {
@@ -40,13 +43,14 @@ struct QueryCommand: ParsableCommand {
     guard let scope else { return QueryScope.allCases }
     return try scope.split(separator: ",", omittingEmptySubsequences: false).map { name in
       guard let scope = QueryScope(rawValue: String(name)) else {
-        throw ValidationError("“\(name)” is no scope; there are documents and data")
+        throw ValidationError("\"\(name)\" is not a scope; use documents, data or both")
       }
       return scope
     }
   }
 
-  /// Several words are one predicate; what follows an operator is one value, spaces or not.
+  /// Joins several words into one predicate. A word after an operator is one value, also with
+  /// spaces.
   static func text(_ words: [String]) -> String {
     guard words.count > 1 else { return words.first ?? "" }
     let operators = Set(
@@ -70,7 +74,7 @@ struct QueryCommand: ParsableCommand {
       throw ControlError(.usage, error.description)
     }
     if watch {
-      // Being told to stop is how it ends.
+      // A signal is the normal end of this command.
       for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
     }
     let limits = try within.map { try ItemLocator.locateFormer(RawArguments.path($0)) }
@@ -88,7 +92,7 @@ struct QueryCommand: ParsableCommand {
   }
 }
 
-/// Prints what a query tells, a line each.
+/// Prints the results of a query, one per line.
 private final class QueryPrinter {
   private let isJSON: Bool
   private let isMarked: Bool
@@ -109,7 +113,9 @@ private final class QueryPrinter {
       case Notifications.queryGathered:
         let end = try Message.parameters(QueryGathered.self, in: line)
         isGathered = true
-        if let error = end.error { throw ControlError(.failed, "items are missing: \(error)") }
+        if let error = end.error {
+          throw ControlError(.failed, "the result is incomplete: \(error)")
+        }
       case Notifications.queryUpdated:
         let update = try Message.parameters(QueryUpdate.self, in: line)
         for result in update.added { try show("+", "added", result.item) }
@@ -120,7 +126,7 @@ private final class QueryPrinter {
     } catch let error as ControlError {
       throw error
     } catch {
-      throw ControlError(.failed, "what the daemon tells is not understood: \(error)")
+      throw ControlError(.failed, "cannot decode the daemon's query result: \(error)")
     }
   }
 
@@ -141,7 +147,7 @@ private final class QueryPrinter {
     }
   }
 
-  /// The path as it is, text or not.
+  /// Writes the raw bytes of the path, which may not be UTF-8.
   private func write(_ mark: String, _ path: PathBytes) {
     Terminal.write((isMarked ? Array("\(mark) ".utf8) : []) + path.bytes + [0x0A])
   }

@@ -7,34 +7,35 @@ internal import Platform
 
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "run", abstract: "Run a command that downloads nothing.",
+    commandName: "run", abstract: "Run a command without downloads, or with restricted ones.",
     usage: "ubiquityfs run --no-download [--range-only] [--error ERROR] -- COMMAND [ARGUMENT...]",
     discussion: """
-      For what reads everything it finds: `ubiquityfs run --no-download -- grep -r word ~/Ubiquity`. Where it, or \
-      what it starts, reads a part of a file that is not on this device, it gets an error instead. What is here \
-      is read as ever.
+      Use it for programs that read every file: `ubiquityfs run --no-download -- grep -r word \
+      ~/Ubiquity`. Reads of local content succeed. With --no-download, reads of other content fail \
+      with ERROR. The rules also apply to processes that the command starts.
 
-      This process becomes the command. Ends with 127 where there is no such command, with 126 where it \
-      cannot be run.
+      This process becomes the command. The exit status is 127 if the command does not exist, and \
+      126 if it cannot run.
       """)
 
-  @Flag(help: "Reads of what is not here fail.") var noDownload = false
-  @Flag(help: "Reads bring what they ask for, but nothing ahead of that.") var rangeOnly = false
+  @Flag(help: "Fail reads of content that is not local.") var noDownload = false
+  @Flag(help: "Download only the ranges that are read, without the daemon's read-ahead.")
+  var rangeOnly = false
   @Option(
     help: ArgumentHelp(
-      "With what reads fail: EPERM (default), or EAGAIN for programs that then try again later.",
+      "The error of failed reads: EPERM (default), or EAGAIN for programs that retry.",
       valueName: "error"))
   var error: String?
   @OptionGroup var options: GlobalOptions
 
   func validate() throws {
     guard noDownload || rangeOnly else {
-      throw ValidationError("Say --no-download or --range-only.")
+      throw ValidationError("use --no-download or --range-only")
     }
     if let error {
-      guard !rangeOnly else { throw ValidationError("--error is for reads that fail.") }
+      guard !rangeOnly else { throw ValidationError("--error and --range-only exclude each other") }
       guard DownloadAccess.errors[error] != nil else {
-        throw ValidationError("--error takes EPERM or EAGAIN, not “\(error)”.")
+        throw ValidationError("--error takes EPERM or EAGAIN, not \"\(error)\"")
       }
     }
     try CommandTail.check()
@@ -43,10 +44,11 @@ struct RunCommand: ParsableCommand {
   func run() throws {
     let name = error ?? "EPERM"
     guard let start = Processes.start(of: getpid()) else {
-      throw ControlError(.failed, "/proc is not there, which the daemon goes by")
+      throw ControlError(
+        .failed, "cannot read /proc, by which the daemon identifies processes; mount it")
     }
-    // The daemon knows the process by its number, whatever becomes of its environment; the mark stays with
-    // what loses its parents, and is for other daemons too.
+    // The daemon recognizes the process and its children by process ID, whatever their environment
+    // is. The mark covers orphaned children, and other daemons.
     _ = try options.connect().call(
       Methods.RegisterRun.self,
       RunRequest(

@@ -18,19 +18,20 @@ struct DaemonCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "daemon", abstract: "Run the daemon in the foreground.",
     discussion: """
-      Commands that need the daemon start it; this is for a service manager. SIGTERM and SIGINT \
-      flush, unmount and end it. It logs to stderr and to daemon.log in the state directory. When a \
-      daemon dies, another one goes on with its mounts; programs see a pause.
+      Commands start the daemon when they need it; this command is for a service manager. On \
+      SIGTERM and SIGINT, the daemon flushes, unmounts and ends. It logs to standard error and to \
+      daemon.log in the state directory. When a daemon dies, another one takes over its mounts, \
+      and programs see a pause.
       """)
 
   @Option(
     help: ArgumentHelp(
-      "One of \(Configuration.logLevels.joined(separator: ", ")) (default: info).",
+      "The log level: \(Configuration.logLevels.joined(separator: ", ")) (default: info).",
       valueName: "level"),
     completion: .list(Configuration.logLevels))
   var logLevel: String?
 
-  @Flag(help: "Take over from the daemon that runs, with its mounts as they are.")
+  @Flag(help: "Take over from the running daemon without unmounting.")
   var replace = false
 
   @Flag(help: .hidden) var detached = false
@@ -40,7 +41,7 @@ struct DaemonCommand: ParsableCommand {
   func validate() throws {
     if let logLevel, !Configuration.logLevels.contains(logLevel) {
       throw ValidationError(
-        "--log-level is none of \(Configuration.logLevels.joined(separator: ", ")).")
+        "--log-level takes one of \(Configuration.logLevels.joined(separator: ", "))")
     }
   }
 
@@ -57,11 +58,11 @@ struct DaemonCommand: ParsableCommand {
 
 struct CompletionCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "completion", abstract: "Print shell completions.")
+    commandName: "completion", abstract: "Print a completion script for a shell.")
 
   enum Shell: String, ExpressibleByArgument, CaseIterable { case bash, zsh, fish }
 
-  @Argument(help: "bash, zsh or fish.") var shell: Shell
+  @Argument(help: "The shell.") var shell: Shell
   @OptionGroup var options: GlobalOptions
 
   func run() throws {

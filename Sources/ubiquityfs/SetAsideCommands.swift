@@ -2,15 +2,16 @@ internal import ArgumentParser
 internal import ControlProtocol
 internal import Daemon
 internal import DaemonClient
+internal import Platform
 
 extension ContainerCommand {
   struct SetAside: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "set-aside",
-      abstract: "What this device keeps of containers that were deleted on another device.",
+      abstract: "Manage local files of containers that another device deleted.",
       discussion: """
-        When a container was deleted on another device, this device keeps what it has of it: with the next mount of \
-        that name, its files are set aside, among them changes that were not uploaded. They stay until \
+        When another device deletes a container, this device keeps its local files, including \
+        those that were not uploaded. The next mount of that name sets them aside. They stay until \
         `container set-aside remove`.
         """,
       subcommands: [List.self, Restore.self, Remove.self, Add.self], defaultSubcommand: List.self)
@@ -19,7 +20,7 @@ extension ContainerCommand {
 
     struct List: ParsableCommand {
       static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List what was set aside.")
+        commandName: "list", abstract: "List set-aside containers.")
       @OptionGroup var options: GlobalOptions
 
       func run() throws {
@@ -32,7 +33,7 @@ extension ContainerCommand {
               [
                 entry.id, entry.time ?? "-",
                 entry.error ?? "\(entry.files) files, \(Terminal.size(entry.bytes))",
-                "\(entry.placeholders) without content", "\(entry.pendingUploads) not uploaded",
+                "\(entry.placeholders) placeholders", "\(entry.pendingUploads) pending uploads",
                 entry.reason ?? "",
               ]
             }))
@@ -41,28 +42,29 @@ extension ContainerCommand {
 
     struct Restore: ParsableCommand {
       static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Copy what was set aside into a directory.",
+        commandName: "restore", abstract: "Copy a set-aside container into a directory.",
+        usage: "ubiquityfs container set-aside restore ID [DIRECTORY] [--continue]",
         discussion: """
-          Names, directories, links, modes, times and attributes come with the content. What was set aside stays. \
-          Files whose content was not on this device are listed.
+          The command copies content, names, directories, links, modes, times and attributes. The \
+          set-aside files stay. The command lists placeholders, whose content was not local.
 
-          Items that cannot be copied are listed with the reason, everything else is \
-          copied, and the exit status is 1. Put the cause right and run the command again \
-          with --continue: it copies the missing items, and replaces none.
+          If an item cannot be copied, the command lists it with the reason, copies all others, \
+          and exits with 1. Remove the cause and run the command again with --continue: it copies \
+          the missing items and replaces none.
           """)
-      @Argument(help: "As `container set-aside list` has it.") var id: String
+      @Argument(help: "The name that `container set-aside list` prints.") var id: String
       @Argument(
-        help: "A directory that does not exist or is empty; without it, one of that name here.",
+        help: "A new or empty directory (default: ID in the current directory).",
         completion: .directory)
       var directory: String?
       @Flag(
         name: .customLong("continue"),
-        help: "The directory has a part already: copy only missing items.")
+        help: "Copy only missing items into the directory of an earlier restore.")
       var continues = false
       @OptionGroup var options: GlobalOptions
 
       func run() throws {
-        let target = Configuration.absolute(directory ?? id)
+        let target = Files.absolutePath(directory ?? id)
         let result = try options.connect().call(
           Methods.RestoreSetAside.self,
           SetAsideRequest(id: id, directory: PathBytes(target), continues: continues))
@@ -70,14 +72,14 @@ extension ContainerCommand {
         guard result.failed == 0 else {
           throw ControlError(
             .failed,
-            "\(result.failed) items of \(id) were not copied to \(result.directory), and all "
-              + "others are there; put the causes right and run the command again with --continue")
+            "\(result.failed) items of \(id) were not copied to \(result.directory); all others "
+              + "were. Remove the causes and run the command again with --continue.")
         }
       }
 
       private func show(_ result: RestoredSetAside) {
-        for path in result.placeholders { Terminal.line("without content  \(path)") }
-        if result.unlisted > 0 { Terminal.line("and \(result.unlisted) more without content") }
+        for path in result.placeholders { Terminal.line("placeholder  \(path)") }
+        if result.unlisted > 0 { Terminal.line("and \(result.unlisted) more placeholders") }
         for failure in result.failures {
           Terminal.line("not copied  \(failure.path): \(failure.reason)")
         }
@@ -85,36 +87,36 @@ extension ContainerCommand {
         if rest > 0 { Terminal.line("and \(rest) more not copied") }
         options.say(
           "Restored \(result.files) files (\(Terminal.size(result.bytes))) to \(result.directory)."
-            + (result.kept > 0 ? " \(result.kept) were there already." : ""))
+            + (result.kept > 0 ? " \(result.kept) existed already." : ""))
       }
     }
 
     struct Remove: ParsableCommand {
       static let configuration = CommandConfiguration(
-        commandName: "remove", abstract: "Remove what was set aside, for good.")
-      @Argument(help: "As `container set-aside list` has it.") var id: String
-      @Flag(help: "Yes, remove it.") var yes = false
+        commandName: "remove", abstract: "Delete a set-aside container permanently.")
+      @Argument(help: "The name that `container set-aside list` prints.") var id: String
+      @Flag(help: "Required: confirm the deletion.") var yes = false
       @OptionGroup var options: GlobalOptions
 
       func run() throws {
         guard yes else {
           throw ControlError(
             .usage,
-            "this removes what is left of \(id) on this device, for good; add --yes to do it")
+            "this deletes the set-aside files of \(id) permanently. Add --yes to confirm.")
         }
         let answer = try options.connect().call(
           Methods.RemoveSetAside.self, SetAsideRequest(id: id))
         if options.json { return try Terminal.printJSON(answer) }
-        options.say("Removed \(id).")
+        options.say("Deleted \(id).")
       }
     }
 
     struct Add: ParsableCommand {
       static let configuration = CommandConfiguration(
-        commandName: "add", abstract: "Set aside what this device has of a container.",
+        commandName: "add", abstract: "Set aside the local files of a container.",
         discussion: """
-          For a container that the backend no longer has, although nothing there says that it was deleted. Mounting it \
-          afterwards makes a new one.
+          Use it for a container that the backend no longer has and has no deletion record of. A \
+          later mount of that name creates a new container.
           """)
       @Argument(help: "The container's name.") var id: String
       @OptionGroup var options: GlobalOptions

@@ -6,19 +6,19 @@ internal import Model
 
 struct StorageCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "storage", abstract: "What takes room in the account, and deleting of it.",
+    commandName: "storage", abstract: "Show and delete stored data.",
     subcommands: [Show.self, Delete.self], defaultSubcommand: Show.self)
 
   @OptionGroup var options: GlobalOptions
 
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "show", abstract: "List the account's containers, or what is in one of them.",
+      commandName: "show", abstract: "List the account's containers, or the documents of one.",
       discussion: """
-        Of a container, each document in Documents is listed, a package as one; what is outside of \
-        Documents is one sum, "other data". Sizes are those that programs see.
+        For a container, the command lists each document in Documents, a package as one document. \
+        Everything outside Documents is one sum, "other data". Sizes are those that programs see.
         """)
-    @Argument(help: "A container: what is in it.") var container: String?
+    @Argument(help: "The container's name (default: list all containers).") var container: String?
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -47,17 +47,17 @@ struct StorageCommand: ParsableCommand {
           "Conflict versions", Terminal.size(report.conflictBytes), "\(report.conflictVersions)",
         ])
       }
-      rows.append(["All of it", Terminal.size(report.totalBytes), ""])
+      rows.append(["Total", Terminal.size(report.totalBytes), ""])
       if report.removedItems > 0 {
         rows.append([
           "Recently deleted", Terminal.size(report.removedBytes),
-          "\(report.removedItems) items; does not count",
+          "\(report.removedItems) items; not counted",
         ])
       }
       if report.waitingFiles > 0 {
         rows.append([
-          "Without room", Terminal.size(report.waitingBytes),
-          "\(report.waitingFiles) files, on this device alone",
+          "Over quota", Terminal.size(report.waitingBytes),
+          "\(report.waitingFiles) files, only on this device",
         ])
       }
       Terminal.line(Terminal.table(rows))
@@ -80,7 +80,7 @@ struct StorageCommand: ParsableCommand {
               } ?? container.error.map { "cannot be opened: \($0)" } ?? "not on this device"
             ]
             if let bytes = container.waitingBytes, bytes > 0 {
-              notes.append("no room for \(size(bytes))")
+              notes.append("\(size(bytes)) over quota")
             }
             return [container.id, size(container.totalBytes), notes.joined(separator: "; ")]
           }))
@@ -90,29 +90,34 @@ struct StorageCommand: ParsableCommand {
   struct Delete: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "delete",
-      abstract: "Delete documents, a container's other data, or all of it, on every device.",
+      abstract: "Delete a container's documents, other data, or both, on every device.",
+      usage: """
+        ubiquityfs storage delete CONTAINER --document PATH... [--other-data] [--yes]
+        ubiquityfs storage delete CONTAINER (--other-data | --all) [--yes]
+        """,
       discussion: """
-        It can be brought back with `ubiquityfs trash` for as long as anything that is removed. What \
-        never leaves the device (.nosync) stays. Asks first on a terminal.
+        Deleted items go to the trash: `ubiquityfs trash restore` restores them. Files that never \
+        leave the device (.nosync) stay. The command asks first on a terminal, and elsewhere needs \
+        --yes.
         """)
     @Argument(help: "The container's name.") var container: String
     @Option(
       parsing: .upToNextOption,
       help: ArgumentHelp(
-        "Documents, as `storage CONTAINER` lists them or where they are mounted.",
+        "A document's path in a mount, or as `storage CONTAINER` prints it.",
         valueName: "path"), completion: .file())
     var document: [String] = []
-    @Flag(help: "All that is outside of Documents.") var otherData = false
-    @Flag(help: "All documents and all other data.") var all = false
-    @Flag(help: "Yes, delete it.") var yes = false
+    @Flag(help: "Delete everything outside Documents.") var otherData = false
+    @Flag(help: "Delete all documents and all other data.") var all = false
+    @Flag(help: "Delete without asking.") var yes = false
     @OptionGroup var options: GlobalOptions
 
     func validate() throws {
       guard !document.isEmpty || otherData || all else {
-        throw ValidationError("Say what: --document PATH, --other-data or --all.")
+        throw ValidationError("use --document PATH, --other-data or --all")
       }
       guard !all || (document.isEmpty && !otherData) else {
-        throw ValidationError("--all is everything already.")
+        throw ValidationError("--all excludes --document and --other-data")
       }
     }
 
@@ -129,9 +134,9 @@ struct StorageCommand: ParsableCommand {
         let trial = try client.call(Methods.DeleteStorage.self, request)
         let what = "this deletes \(Self.text(trial)), on every device"
         guard !options.json, Terminal.isInteractive else {
-          throw ControlError(.usage, "\(what); add --yes to do it")
+          throw ControlError(.usage, "\(what). Add --yes to confirm.")
         }
-        guard Terminal.asks("ubiquityfs: \(what). Delete it?") else {
+        guard Terminal.asks("ubiquityfs: \(what). Continue?") else {
           return options.say("Nothing was deleted.")
         }
       }
@@ -143,7 +148,7 @@ struct StorageCommand: ParsableCommand {
         return
       }
       if let held = report.held {
-        options.say("Deleted \(Self.text(report)), on this device alone.")
+        options.say("Deleted \(Self.text(report)), only on this device.")
         throw ControlError(.busy, held)
       }
       options.say("Deleted \(Self.text(report)).")
@@ -162,14 +167,14 @@ struct StorageCommand: ParsableCommand {
 extension AccountCommand {
   struct Quota: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "quota", abstract: "Show or set how much the account may take in its backend.",
+      commandName: "quota", abstract: "Show or set the quota of the account.",
       discussion: """
-        It is the account's, for all its devices. What has no room stays on the device where it was \
-        saved, and goes up when there is room.
+        The quota limits the size of all current contents and conflict versions, for all devices. \
+        A file that does not fit stays local, and is uploaded when there is room.
         """)
     @Argument(
       help: ArgumentHelp(
-        "As in 10G or 500MiB, or none; without it the quota is shown.", valueName: "size"))
+        "The quota, such as 10G or 500MiB, or none (default: show the quota).", valueName: "size"))
     var size: String?
     @OptionGroup var options: GlobalOptions
 
@@ -177,7 +182,8 @@ extension AccountCommand {
       var request = QuotaRequest(isSet: size != nil)
       if let size, size.lowercased() != "none" {
         guard let parsed = ByteSize(size) else {
-          throw ControlError(.usage, "“\(size)” is no size; try 10G, 500MiB or none")
+          throw ControlError(
+            .usage, "\"\(size)\" is not a size; use a form such as 10G, 500MiB or none")
         }
         request.limit = parsed.bytes
       }

@@ -4,31 +4,35 @@ internal import DaemonClient
 
 struct StoreCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "store", abstract: "Check and repair what the backend stores.",
+    commandName: "store", abstract: "Check and repair the data in the backend.",
     subcommands: [Verify.self, Recover.self])
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+  func run() throws { throw ValidationError("name a subcommand; --help lists them") }
 
   struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "verify",
-      abstract: "Check that the backend holds every object, and upload again what it lost.",
+      abstract: "Check that the backend holds every object, and upload lost ones again.",
+      usage: "ubiquityfs store verify [CONTAINER...] [--read-data] [--sample PERCENT]",
       discussion: """
-        Without an option, the command compares the backend's lists of names and sizes with the \
-        log. With --read-data it downloads every object and checks every byte. With --sample it \
-        does that for a share of the objects.
+        Without an option, the command compares the names and sizes of the backend's objects with \
+        the log. With --read-data, it downloads every object and checks every byte. With --sample, \
+        it does so for a share of the objects.
 
-        Content that the backend lost and that is local on this device is uploaded again. The rest is listed by \
-        path; run the command on the device that has it. The exit status is 0 if all is well or repaired, else 1.
+        The command uploads lost content again if it is local, and lists the rest by path: run the \
+        command on a device that has it. The exit status is 0 if every object is valid or \
+        repaired, else 1.
         """)
-    @Argument(help: "Only these containers; without one, all that are on this device.")
+    @Argument(
+      help: ArgumentHelp(
+        "The container's name (default: all containers on this device).", valueName: "container"))
     var containers: [String] = []
-    @Flag(help: "Read and check every byte.") var readData = false
+    @Flag(help: "Download every object and check every byte.") var readData = false
     @Option(
       help: ArgumentHelp(
-        "Read and check every byte of this share of the objects, chosen at random.",
+        "Download and check this share of the objects, chosen at random.",
         valueName: "percent"))
     var sample: Double?
     @OptionGroup var options: GlobalOptions
@@ -36,7 +40,7 @@ struct StoreCommand: ParsableCommand {
     func validate() throws {
       guard let sample else { return }
       guard sample > 0, sample <= 100 else {
-        throw ValidationError("--sample takes a number of percent, more than 0 and at most 100.")
+        throw ValidationError("--sample takes a percentage above 0 and at most 100")
       }
     }
 
@@ -60,7 +64,7 @@ struct StoreCommand: ParsableCommand {
       if answer.unlisted > 0 { Terminal.line("and \(answer.unlisted) more") }
       if answer.pending > 0 {
         Terminal.line(
-          "\(answer.pending) files are local and not uploaded again yet; run `ubiquityfs sync --wait`"
+          "\(answer.pending) files are pending upload; run `ubiquityfs sync --wait`"
         )
       }
       options.say(
@@ -72,18 +76,19 @@ struct StoreCommand: ParsableCommand {
   struct Recover: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "recover",
-      abstract: "Make containers whole whose store went back to an earlier state.",
+      abstract: "Repair containers whose store returned to an earlier state.",
       discussion: """
-        Publishes what this device knows, and uploads again what it has locally and the store has \
-        lost. Every other device does the same as soon as it is online. Run it on one device, \
-        best on the one that was used last. Nothing is deleted on any device.
+        The command publishes the state that this device knows, and uploads local content that the \
+        store lost. Every other device does the same once it is online. Run the command on one \
+        device, preferably on the one used last. It deletes nothing on any device.
 
-        Lists the files of which no device has uploaded the content so far. A container that \
-        cannot be recovered does not keep the others from it: the command names it with the \
-        reason, and the exit status is 1.
+        The command lists files whose content no device has uploaded yet. If a container cannot be \
+        recovered, the command names it with the reason, continues with the others, and exits with \
+        1.
         """)
     @Argument(
-      help: ArgumentHelp("Without it: all that need it.", valueName: "container"))
+      help: ArgumentHelp(
+        "The container's name (default: all that need it).", valueName: "container"))
     var containers: [String] = []
     @OptionGroup var options: GlobalOptions
 
@@ -101,16 +106,16 @@ struct StoreCommand: ParsableCommand {
 
     private func show(_ report: RecoveryReport) {
       if report.formatRestored {
-        options.say("The store has its object \"format\" again, with which devices sign in.")
+        options.say("Restored the store's object \"format\", which devices need to sign in.")
       } else if report.containers.isEmpty, report.failures.isEmpty {
-        options.say("The store holds what this device knows; there is nothing to recover.")
+        options.say("The store holds all that this device knows; there is nothing to recover.")
       }
       for container in report.containers {
         options.say(
           container.recovered
             ? "\(container.id): recovered \(container.items) items; "
-              + "\(container.uploaded) contents were uploaded again."
-            : "\(container.id): the store holds what this device knows.")
+              + "uploaded \(container.uploaded) contents again."
+            : "\(container.id): the store holds all that this device knows.")
         guard !container.missing.isEmpty else { continue }
         options.say("No device has uploaded the content of these files so far:")
         for path in container.missing { Terminal.line("\(container.id): \(path)") }

@@ -5,34 +5,41 @@ internal import DaemonClient
 struct SyncCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sync", abstract: "Sync now.",
+    usage: """
+      ubiquityfs sync [PATH...] [--wait] [--timeout SECONDS]
+          [--confirm-deletions | --restore-deletions]
+      """,
     discussion: """
-      With --wait returns when everything written here is in the backend and everything the \
-      backend holds is applied here. Content of placeholders is not downloaded. While the command \
-      waits, the files that it names, and those in directories that it names, are uploaded first.
+      With --wait, the command returns when all local changes are in the backend and all changes \
+      in the backend are applied here. Placeholders are not downloaded. While the command waits, \
+      files that PATH names, and files below directories that it names, are uploaded first.
 
-      Without --wait the command starts a sync and returns. It fails if it is known already that \
-      the store went back to an earlier state or that a container cannot be opened.
+      Without --wait, the command starts a sync and returns. It fails if the store is known to \
+      have returned to an earlier state, or if a container cannot be opened.
 
-      When most of a container is removed here at once, its sync pauses until one of \
-      --confirm-deletions and --restore-deletions says what is to become of it.
+      If most of a container is deleted here at once, its sync pauses until you decide with \
+      --confirm-deletions or --restore-deletions.
       """)
 
-  @Argument(help: "Only the containers that these are in.", completion: .file())
+  @Argument(
+    help: ArgumentHelp(
+      "A file or directory in a mount: sync only its container (default: all containers).",
+      valueName: "path"), completion: .file())
   var paths: [String] = []
-  @Flag(help: "Wait until it is done.") var wait = false
-  @Option(help: ArgumentHelp("With --wait: give up after this many seconds.", valueName: "s"))
+  @Flag(help: "Wait until the sync is complete.") var wait = false
+  @Option(help: ArgumentHelp("With --wait: give up after this many seconds.", valueName: "seconds"))
   var timeout: Double?
-  @Flag(help: "Remove from all devices what was removed here.") var confirmDeletions = false
-  @Flag(help: "Bring back here, as placeholders, what was removed here.")
+  @Flag(help: "Apply the deletions to all devices.") var confirmDeletions = false
+  @Flag(help: "Restore the deleted items here, as placeholders.")
   var restoreDeletions = false
   @OptionGroup var options: GlobalOptions
 
   func validate() throws {
     if confirmDeletions, restoreDeletions {
-      throw ValidationError("--confirm-deletions and --restore-deletions exclude each other.")
+      throw ValidationError("--confirm-deletions and --restore-deletions exclude each other")
     }
     if let timeout, !(timeout >= 0 && timeout < 1e9) {
-      throw ValidationError("--timeout takes a number of seconds.")
+      throw ValidationError("--timeout takes a number of seconds")
     }
   }
 
@@ -53,12 +60,12 @@ struct SyncCommand: ParsableCommand {
 
 struct OfflineCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "offline", abstract: "Airplane mode: no traffic to the backend.",
+    commandName: "offline", abstract: "Turn offline mode on or off: no traffic to the backend.",
     subcommands: [On.self, Off.self])
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Say on or off.") }
+  func run() throws { throw ValidationError("name a subcommand: on or off") }
 
   static func set(_ offline: Bool, _ options: GlobalOptions) throws {
     let answer = try options.connect().call(
@@ -68,14 +75,15 @@ struct OfflineCommand: ParsableCommand {
   }
 
   struct On: ParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "on", abstract: "Go offline.")
+    static let configuration = CommandConfiguration(
+      commandName: "on", abstract: "Turn offline mode on.")
     @OptionGroup var options: GlobalOptions
     func run() throws { try OfflineCommand.set(true, options) }
   }
 
   struct Off: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "off", abstract: "Go online and catch up.")
+      commandName: "off", abstract: "Turn offline mode off, and sync.")
     @OptionGroup var options: GlobalOptions
     func run() throws { try OfflineCommand.set(false, options) }
   }

@@ -13,32 +13,32 @@ enum Terminal {
     return String(decoding: try encoder.encode(value), as: UTF8.self)
   }
 
-  /// A line on stdout, without control characters where that is a terminal. Programs get the
-  /// bytes as they are.
+  /// Writes a line to stdout, without control characters if that is a terminal. Programs get the
+  /// raw bytes.
   static func line(_ text: String) {
     write(Array((isatty(1) == 1 ? VisibleText.of(text) : text).utf8) + [0x0A])
   }
 
-  /// Text on stderr, likewise; that it cannot be shown changes nothing.
+  /// Writes text to stderr in the same way, and ignores errors.
   static func error(_ text: String) { control(isatty(2) == 1 ? VisibleText.of(text) : text) }
 
-  /// Text on stderr that may move the cursor. Nothing of it is from elsewhere.
+  /// Writes text to stderr that may move the cursor. Never pass text from files or other devices.
   fileprivate static func control(_ text: String) {
     let bytes = Array(text.utf8)
     _ = bytes.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
   }
 
-  /// Somebody is there to be asked.
+  /// Whether a user can answer questions.
   static var isInteractive: Bool { isatty(0) == 1 && isatty(2) == 1 }
 
-  /// Asks on the terminal. Only a yes is one.
+  /// Asks on the terminal. Any answer but y or yes is a no.
   static func asks(_ question: String) -> Bool {
     error("\(question) [y/N] ")
     let answer = readLine()?.lowercased().filter { !$0.isWhitespace }
     return answer == "y" || answer == "yes"
   }
 
-  /// Writes to stdout; ends the command when nobody reads any more.
+  /// Writes to stdout. Ends the command if the reader has closed the pipe.
   static func write(_ bytes: [UInt8]) {
     var done = 0
     while done < bytes.count {
@@ -48,7 +48,8 @@ enum Terminal {
       if count < 0 {
         if errno == EINTR { continue }
         if errno != EPIPE {
-          UbiquityCommand.complain("stdout: \(String(cString: strerror(errno)))")
+          UbiquityCommand.complain(
+            "cannot write to standard output: \(String(cString: strerror(errno)))")
         }
         exit(ExitStatus.failed.rawValue)
       }
@@ -56,7 +57,7 @@ enum Terminal {
     }
   }
 
-  /// Rows in columns as wide as their widest field.
+  /// Formats rows in columns as wide as their widest field.
   static func table(_ rows: [[String]]) -> String {
     guard let columns = rows.map(\.count).max() else { return "" }
     let widths = (0..<columns).map { column in

@@ -5,12 +5,12 @@ internal import Platform
 
 struct TrashCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "trash", abstract: "What was removed lately, and bringing it back.",
+    commandName: "trash", abstract: "List, restore and delete removed items.",
     subcommands: [List.self, Restore.self, Empty.self])
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+  func run() throws { throw ValidationError("name a subcommand; --help lists them") }
 
   private static func table(_ report: RemovedReport) -> String {
     Terminal.table(
@@ -19,7 +19,7 @@ struct TrashCommand: ParsableCommand {
       })
   }
 
-  /// Calls a method that sends items before its answer too.
+  /// Calls a method that sends items in pages before its answer, and returns them all.
   private static func call<Method: ControlMethod>(
     _ method: Method.Type, _ parameters: Method.Parameters, _ options: GlobalOptions
   ) throws -> RemovedReport where Method.Answer == RemovedReport {
@@ -27,7 +27,7 @@ struct TrashCommand: ParsableCommand {
     let last = try options.connect().call(method, parameters) { name, line throws(ControlError) in
       guard name == Notifications.trashItems else { return }
       guard let page = try? Message.parameters(RemovedReport.self, in: line) else {
-        throw ControlError(.failed, "the daemon sent a list that is not understood")
+        throw ControlError(.failed, "cannot decode the daemon's list")
       }
       items += page.items
     }
@@ -37,8 +37,11 @@ struct TrashCommand: ParsableCommand {
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "list",
-      abstract: "List what was removed on any device and can be brought back, the newest first.")
-    @Argument(help: "Only the containers that these are in.", completion: .file())
+      abstract: "List removed items that can be restored, the newest first.")
+    @Argument(
+      help: ArgumentHelp(
+        "A file or directory in a mount: list only its container (default: all containers).",
+        valueName: "path"), completion: .file())
     var paths: [String] = []
     @OptionGroup var options: GlobalOptions
 
@@ -53,14 +56,14 @@ struct TrashCommand: ParsableCommand {
 
   struct Restore: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "restore", abstract: "Bring items back, on every device.",
+      commandName: "restore", abstract: "Restore removed items on every device.",
       discussion: """
-        A directory comes back with all that was in it. What has got the name meanwhile keeps it; \
-        the item that comes back becomes `name 2`.
+        A directory is restored with its content. If another item has the name now, the restored \
+        item becomes `name 2`.
         """)
     @Argument(
       help: ArgumentHelp(
-        "Where it was, or its identifier as `trash list` has it.", valueName: "path"),
+        "An item's former path, or its identifier from `trash list`.", valueName: "path"),
       completion: .file())
     var items: [String]
     @OptionGroup var options: GlobalOptions
@@ -79,30 +82,33 @@ struct TrashCommand: ParsableCommand {
         Methods.RestoreRemoved.self, RestoreRequest(identifiers: identifiers, items: places),
         options)
       if options.json { return try Terminal.printJSON(report) }
-      for item in report.items { options.say("\(item.path) is back.") }
+      for item in report.items { options.say("Restored \(item.path).") }
     }
   }
 
   struct Empty: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "empty",
-      abstract: "Forget what was removed: nobody can bring it back then, on any device.")
-    @Argument(help: "Only the containers that these are in.", completion: .file())
+      abstract: "Delete removed items permanently, on every device.")
+    @Argument(
+      help: ArgumentHelp(
+        "A file or directory in a mount: empty only its container (default: all containers).",
+        valueName: "path"), completion: .file())
     var paths: [String] = []
-    @Flag(help: "Yes, for good.") var yes = false
+    @Flag(help: "Required: confirm the deletion.") var yes = false
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
       guard yes else {
         throw ControlError(
           .usage,
-          "what was removed could not be brought back any more; if that is wanted, add --yes")
+          "this deletes removed items permanently, on every device. Add --yes to confirm.")
       }
       let items = try RawArguments.items(paths)
       let answer = try options.connect().call(
         Methods.ForgetRemoved.self, ItemsRequest(items: items))
       if options.json { return try Terminal.printJSON(answer) }
-      options.say("Nothing that was removed can be brought back.")
+      options.say("Emptied the trash.")
     }
   }
 }

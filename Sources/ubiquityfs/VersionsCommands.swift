@@ -5,18 +5,18 @@ internal import FoundationEssentials
 
 struct VersionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "versions", abstract: "Conflict versions of a file.",
+    commandName: "versions", abstract: "List, read and resolve conflict versions.",
     subcommands: [List.self, Cat.self, Resolve.self, Remove.self])
 
   @OptionGroup var options: GlobalOptions
 
-  func run() throws { throw ValidationError("Name a command; --help lists them.") }
+  func run() throws { throw ValidationError("name a subcommand; --help lists them") }
 
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "list",
-      abstract: "List the current version of a file and those that lost a conflict.")
-    @Argument(help: "A file in a mount.", completion: .file()) var path: String
+      abstract: "List the current version of a file and its conflict versions.")
+    @Argument(help: "A file or package in a mount.", completion: .file()) var path: String
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -38,9 +38,9 @@ struct VersionsCommand: ParsableCommand {
 
   struct Cat: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "cat", abstract: "Print the bytes of a version.")
-    @Argument(help: "A file in a mount.", completion: .file()) var path: String
-    @Argument(help: "As `versions list` names it.") var version: String
+      commandName: "cat", abstract: "Print the content of a version; a package as a tar file.")
+    @Argument(help: "A file or package in a mount.", completion: .file()) var path: String
+    @Argument(help: "A version's identifier from `versions list`.") var version: String
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -51,7 +51,7 @@ struct VersionsCommand: ParsableCommand {
         guard name == Notifications.data else { return }
         guard let piece = try? Message.parameters(DataPiece.self, in: line),
           let bytes = Data(base64Encoded: piece.base64)
-        else { throw ControlError(.failed, "the daemon sent content that is not understood") }
+        else { throw ControlError(.failed, "cannot decode the daemon's content") }
         Terminal.write(Array(bytes))
       }
     }
@@ -59,45 +59,49 @@ struct VersionsCommand: ParsableCommand {
 
   struct Resolve: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "resolve", abstract: "Settle a conflict.",
+      commandName: "resolve", abstract: "Resolve a conflict.",
+      usage: "ubiquityfs versions resolve PATH --keep VERSION... [--current VERSION]",
       discussion: """
-        The current version stays unless --keep leaves it out. Kept versions that are not current \
+        The current version stays unless --keep omits it. Kept versions that are not current \
         become files beside it. The others go to the trash (`ubiquityfs trash`).
 
-        If the file has versions that the last `versions list` since the daemon began did not \
-        show, nothing is done and the exit status is 5. So it is if --keep leaves out the current \
-        version and no `versions list` was run since the daemon began. --current says which \
-        version may be replaced.
+        The command changes nothing and exits with 5 if the file has versions that the last \
+        `versions list` since the daemon's start did not show. The same happens if --keep omits \
+        the current version and no `versions list` ran since the daemon's start. --current names \
+        the current version that may be replaced.
         """)
-    @Argument(help: "A file in a mount.", completion: .file()) var path: String
+    @Argument(help: "A file or package in a mount.", completion: .file()) var path: String
     @Option(
       parsing: .upToNextOption,
-      help: ArgumentHelp("Versions to keep, as `versions list` names them.", valueName: "version"))
+      help: ArgumentHelp("A version's identifier from `versions list`.", valueName: "version"))
     var keep: [String]
     @Option(
       help: ArgumentHelp(
-        "The current version that you mean; the one that `versions list` showed last.",
+        "The identifier of the current version that may be replaced.",
         valueName: "version"))
     var current: String?
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
-      guard !keep.isEmpty else { throw ControlError(.usage, "--keep names no version") }
+      guard !keep.isEmpty else { throw ControlError(.usage, "--keep needs a version") }
       let item = try ItemLocator.locate(RawArguments.path(path))
       let answer = try options.connect().call(
         Methods.ResolveVersions.self, ResolveRequest(item: item, keep: keep, current: current))
       if options.json { return try Terminal.printJSON(answer) }
-      options.say("Resolved.")
+      options.say("Resolved the conflict.")
     }
   }
 
   struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "remove",
-      abstract: "Drop conflict versions, on every device; they go to the trash.",
-      discussion: "Those that are not named stay; the conflict ends with the last of them.")
-    @Argument(help: "A file in a mount.", completion: .file()) var path: String
-    @Argument(help: "As `versions list` names them; not the current one.") var versions: [String]
+      abstract: "Move conflict versions to the trash on every device.",
+      discussion: "Versions that are not named stay. The conflict ends when none is left.")
+    @Argument(help: "A file or package in a mount.", completion: .file()) var path: String
+    @Argument(
+      help: ArgumentHelp(
+        "A version's identifier from `versions list`; not the current one.", valueName: "version"))
+    var versions: [String]
     @OptionGroup var options: GlobalOptions
 
     func run() throws {
@@ -105,7 +109,8 @@ struct VersionsCommand: ParsableCommand {
       let answer = try options.connect().call(
         Methods.RemoveVersions.self, RemoveVersionsRequest(item: item, versions: versions))
       if options.json { return try Terminal.printJSON(answer) }
-      options.say(versions.count == 1 ? "Removed." : "Removed \(versions.count) versions.")
+      options.say(
+        versions.count == 1 ? "Removed 1 version." : "Removed \(versions.count) versions.")
     }
   }
 }

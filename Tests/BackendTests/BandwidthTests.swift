@@ -1,5 +1,6 @@
 import Backend
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct BandwidthTests {
@@ -25,7 +26,11 @@ import Testing
     }
 
     /// Until the queue waits for the clock.
-    func settle() async { await until { self.limit.isHolding && self.clock.sleepers == 1 } }
+    func settle() async throws {
+      try await eventually("the queue waits for the clock") {
+        limit.isHolding && clock.sleepers == 1
+      }
+    }
   }
 
   @Test func theRateIsKeptOnTheAverage() async throws {
@@ -48,31 +53,33 @@ import Testing
     #expect(clock.now - start <= 9_500_000_000)
   }
 
-  @Test func whatIsWaitedForOvertakes() async {
+  @Test func whatIsWaitedForOvertakes() async throws {
     let queue = Queue(rate: 1000)
     await queue.start("first", 1000).value
     let large = queue.start("large", 5000)
-    await queue.settle()
+    try await queue.settle()
     await queue.start("read", 800, isAwaited: true).value
     #expect(queue.passed == ["first", "read"])
     // 5800 bytes are missing.
     queue.clock.advance(.milliseconds(5700))
-    await queue.settle()
+    try await queue.settle()
     #expect(queue.passed == ["first", "read"])
     queue.clock.advance(.milliseconds(200))
     await large.value
     #expect(queue.passed == ["first", "read", "large"])
   }
 
-  @Test func whatIsLargeIsNotStarved() async {
+  @Test func whatIsLargeIsNotStarved() async throws {
     let queue = Queue(rate: 1000)
     await queue.start("first", 1000).value
     let large = queue.start("large", 500)
-    await queue.settle()
+    try await queue.settle()
     var reads: [Task<Void, Never>] = []
     for number in 0..<12 { reads.append(queue.start("\(number)", 500, isAwaited: true)) }
     for _ in 0..<30 {
-      await until { !queue.limit.isHolding || queue.clock.sleepers == 1 }
+      try await eventually("the queue waits for the clock or for nothing") {
+        !queue.limit.isHolding || queue.clock.sleepers == 1
+      }
       queue.clock.advance(.milliseconds(500))
     }
     await large.value
@@ -82,34 +89,34 @@ import Testing
     #expect(place == 4)
   }
 
-  @Test func waitingEndsWithTheTask() async {
+  @Test func waitingEndsWithTheTask() async throws {
     let queue = Queue(rate: 1000)
     await queue.start("first", 1000).value
     let waiting = queue.start("large", 5000)
-    await queue.settle()
+    try await queue.settle()
     waiting.cancel()
     await waiting.value
     #expect(!queue.limit.isHolding)
     #expect(queue.passed == ["first"])
   }
 
-  @Test func aLimitThatIsTakenAwayHoldsNothing() async {
+  @Test func aLimitThatIsTakenAwayHoldsNothing() async throws {
     let queue = Queue(rate: 1000)
     await queue.start("first", 1000).value
     let waiting = queue.start("large", 1_000_000)
-    await queue.settle()
+    try await queue.settle()
     queue.limit.set(rate: nil)
     await waiting.value
     #expect(queue.limit.rate == nil)
     await queue.start("more", 1_000_000).value
   }
 
-  @Test func aLimitThatIsSetHoldsFromThenOn() async {
+  @Test func aLimitThatIsSetHoldsFromThenOn() async throws {
     let queue = Queue(rate: 1_000_000)
     queue.limit.set(rate: 1000)
     await queue.start("first", 1000).value
     let waiting = queue.start("second", 1000)
-    await queue.settle()
+    try await queue.settle()
     queue.clock.advance(.milliseconds(1100))
     await waiting.value
   }
@@ -126,7 +133,9 @@ import Testing
     // A bound is no measure: it goes at once.
     #expect(try await store.get("containers/c/log/1", range: 0..<16 << 20).count == 3000)
     let pack = Task { try await store.get("containers/c/packs/1", range: 0..<100) }
-    await until { limit.isHolding && clock.sleepers == 1 }
+    try await eventually("the pack waits for the clock") {
+      limit.isHolding && clock.sleepers == 1
+    }
     clock.advance(.milliseconds(1200))
     #expect(try await pack.value.count == 100)
     await #expect(throws: StoreError.self) { try await store.get("containers/c/log/2") }

@@ -1,5 +1,6 @@
 import Backend
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct DecoratorTests {
@@ -89,9 +90,9 @@ import Testing
     let news = store.news(prefix: "log/")
     #expect(inner.listeners == 1)
     offline.set(offline: true)
-    await until { inner.listeners == 0 }
+    try await eventually("nobody listens to the store") { inner.listeners == 0 }
     offline.set(offline: false)
-    await until { inner.listeners == 1 }
+    try await eventually("somebody listens to the store") { inner.listeners == 1 }
     _ = news
   }
 

@@ -1,5 +1,6 @@
 import Backend
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct ParallelTests {
@@ -43,6 +44,7 @@ import Testing
     let store = ParallelStore(inner) { now.withLock { $0 } }
     var limits: [Int] = []
     for _ in 0..<40 {
+      let deadline = Deadline("all transfers of a burst end")
       let ended = Lock(0)
       for number in 0..<count {
         Task {
@@ -55,13 +57,14 @@ import Testing
         while ended.withLock({ $0 }) < done
           || inner.waiting.count < min(store.limits.gets, count - done)
         {
+          try deadline.check()
           await Task.yield()
         }
         let inFlight = inner.waiting.count
         now.withLock { $0 += UInt64(1e9 / Double(min(inFlight, 32))) }
         inner.letOneGo()
       }
-      while ended.withLock({ $0 }) < count { await Task.yield() }
+      try await eventually("all transfers have ended") { ended.withLock { $0 } == count }
       limits.append(store.limits.gets)
       // An hour in which nothing is to do.
       now.withLock { $0 += 3_600_000_000_000 }
@@ -98,19 +101,21 @@ import Testing
     let store = ParallelStore(inner)
     let names = (0..<10).map { "containers/c/packs/\($0)" }
     let tasks = names.map { name in Task { try await store.get(name, range: 0..<10) } }
-    await until { inner.waiting.count == 4 }
+    try await eventually("four transfers run") { inner.waiting.count == 4 }
     // What moves no content passes.
     _ = try await store.putIfAbsent("containers/c/log/1", [])
     let awaited = Transfers.$isAwaited.withValue(true) {
       Task { try await store.get("containers/c/packs/awaited", range: 0..<10) }
     }
-    await until { store.waiting == 7 }
+    try await eventually("seven transfers wait") { store.waiting == 7 }
     #expect(inner.waiting.count == 4)
     inner.letOneGo()
-    await until { inner.waiting.contains("containers/c/packs/awaited") }
+    try await eventually("the awaited transfer runs") {
+      inner.waiting.contains("containers/c/packs/awaited")
+    }
     // Who gives up is not in the way.
     for task in tasks { task.cancel() }
-    await until { store.waiting == 0 }
+    try await eventually("no transfer waits") { store.waiting == 0 }
     #expect(inner.seen == 5)
     inner.open()
     _ = try await awaited.value

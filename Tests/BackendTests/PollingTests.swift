@@ -36,6 +36,7 @@ import Testing
     // Foreign files alone are no news: the pauses between looks grow.
     _ = try await polling.list(prefix: log, after: nil, limit: 10_000)
     let before = metered.traffic.lists
+    // Nothing tells that a look does not happen.
     try await Task.sleep(for: .milliseconds(300))
     #expect(metered.traffic.lists - before < 60)
   }

@@ -1,5 +1,6 @@
 import Backend
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct ReachabilityTests {
@@ -66,9 +67,11 @@ import Testing
     let fixture = Fixture([Self.down, Self.down, Self.down])
     var news = fixture.store.news(prefix: "log/").makeAsyncIterator()
     await fixture.fails()
-    await until { fixture.clock.sleepers == 1 }
+    try await eventually("the next try waits for the clock") { fixture.clock.sleepers == 1 }
     fixture.clock.advance(.seconds(1))
-    await until { fixture.script.calls == 3 && fixture.clock.sleepers == 1 }
+    try await eventually("the next try has failed too") {
+      fixture.script.calls == 3 && fixture.clock.sleepers == 1
+    }
     fixture.clock.advance(.seconds(2))
     #expect(await news.next() != nil)
     #expect(fixture.reachability.isReachable)
@@ -76,14 +79,14 @@ import Testing
     #expect(try await fixture.store.putIfAbsent("key", [1]))
   }
 
-  @Test func pausesGrowToAMinute() async {
+  @Test func pausesGrowToAMinute() async throws {
     let script = ScriptedStore(script: Array(repeating: Self.down, count: 12))
     let pauses = Lock<[Duration]>([])
     let reachability = Reachability(
       probe: script, sleep: { pause in pauses.withLock { $0.append(pause) } })
     let store = ReachableStore(script, reachability)
     _ = try? await store.get("key")
-    await until { reachability.isReachable }
+    try await eventually("the store is reachable") { reachability.isReachable }
     let slept = pauses.withLock { $0 }
     #expect(slept.count == 11)
     for (index, pause) in slept.enumerated() {
@@ -92,12 +95,12 @@ import Testing
     }
   }
 
-  @Test func aHintBringsTheNextTryNear() async {
+  @Test func aHintBringsTheNextTryNear() async throws {
     let fixture = Fixture([Self.down, Self.down])
     await fixture.fails()
-    await until { fixture.clock.sleepers == 1 }
+    try await eventually("the next try waits for the clock") { fixture.clock.sleepers == 1 }
     fixture.reachability.hint()
-    await until { fixture.reachability.isReachable }
+    try await eventually("the store is reachable") { fixture.reachability.isReachable }
     #expect(fixture.script.calls == 3)
   }
 
@@ -122,7 +125,7 @@ import Testing
     #expect(!fixture.reachability.isReachable)
   }
 
-  @Test func airplaneModeEndsTheTrying() async {
+  @Test func airplaneModeEndsTheTrying() async throws {
     let script = ScriptedStore(then: Self.down)
     let offline = OfflineSwitch()
     let clock = VirtualClock()
@@ -131,30 +134,32 @@ import Testing
       sleep: { try await clock.sleep($0) })
     let store = ReachableStore(script, reachability)
     _ = try? await store.get("key")
-    await until { clock.sleepers == 1 }
+    try await eventually("the next try waits for the clock") { clock.sleepers == 1 }
     offline.set(offline: true)
     let calls = script.calls
     for _ in 0..<5 {
       clock.advance(.seconds(60))
       await Task.yield()
     }
-    await until { clock.sleepers == 0 }
+    try await eventually("no try waits for the clock") { clock.sleepers == 0 }
     #expect(script.calls == calls)
     #expect(!reachability.isReachable)
     // Online again it goes on.
     offline.set(offline: false)
     reachability.hint()
-    await until { script.calls == calls + 1 && clock.sleepers == 1 }
+    try await eventually("one more try has failed") {
+      script.calls == calls + 1 && clock.sleepers == 1
+    }
   }
 
-  @Test func aStoreThatAsksForAPauseIsAwayForThatLong() async {
+  @Test func aStoreThatAsksForAPauseIsAwayForThatLong() async throws {
     let busy = StoreError.busy("slow down", retryAfter: .seconds(20))
     let script = ScriptedStore(script: [.fail(busy), .fail(busy), .fail(busy)])
     let pauses = Lock<[Duration]>([])
     let reachability = Reachability(
       probe: script, sleep: { pause in pauses.withLock { $0.append(pause) } })
     _ = try? await ReachableStore(script, reachability).get("key")
-    await until { reachability.isReachable }
+    try await eventually("the store is reachable") { reachability.isReachable }
     let slept = pauses.withLock { $0 }
     #expect(slept.count == 2)
     #expect(slept[1] >= .seconds(20))

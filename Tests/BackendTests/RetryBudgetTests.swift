@@ -1,5 +1,6 @@
 import Backend
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct RetryBudgetTests {
@@ -57,7 +58,7 @@ import Testing
   }
 
   /// However many ask, a backend that is down for long gets a small call now and then.
-  @Test(arguments: [1, 10, 300]) func aStoreThatIsDownIsLeftAlone(_ callers: Int) async {
+  @Test(arguments: [1, 10, 300]) func aStoreThatIsDownIsLeftAlone(_ callers: Int) async throws {
     let script = ScriptedStore(then: Self.down)
     let clock = VirtualClock()
     let reachability = Reachability(
@@ -78,7 +79,9 @@ import Testing
     for second in 0..<300 {
       await everybodyAsks()
       clock.advance(.seconds(1))
-      if second % 10 == 0 { await until { clock.sleepers > 0 } }
+      if second % 10 == 0 {
+        try await eventually("the next try waits for the clock") { clock.sleepers > 0 }
+      }
     }
     // One in five seconds while somebody asks, and a few at the start.
     #expect(script.calls - first <= 300 / 5 + 8)

@@ -51,8 +51,3 @@ final class VirtualClock: WallClock {
     for continuation in woken { continuation.resume() }
   }
 }
-
-/// Waits for what other tasks bring about.
-func until(_ isTrue: () -> Bool) async {
-  while !isTrue() { try? await Task.sleep(for: .milliseconds(1)) }
-}

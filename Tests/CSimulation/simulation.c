@@ -45,8 +45,8 @@ static SWIFT void take_job(void *job, original next) {
   enqueue((struct simulation_item){kind_job, job, 0}, 0);
 }
 
-// MARK: Dispatch, which sleeping tasks end up in too. Its dispatch_sync stays: with nothing queued it
-// runs its block on this thread.
+// MARK: Dispatch, which sleeping tasks end up in too. Its dispatch_sync stays: with nothing queued
+// it runs its block on this thread.
 
 struct block {
   void *isa;

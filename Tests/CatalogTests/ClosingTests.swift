@@ -4,8 +4,8 @@ import SystemPackage
 import Testing
 
 @Suite struct ClosingTests {
-  /// A download that is being waited for may ask once more when its container was closed: it is told so,
-  /// and does not reach for a connection that is gone.
+  /// A download that is being waited for may ask once more when its container was closed: it is
+  /// told so, and does not reach for a connection that is gone.
   @Test func aClosedCatalogSaysSo() throws {
     let fixture = try Fixture()
     let file = try fixture.file("file")

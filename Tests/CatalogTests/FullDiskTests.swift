@@ -6,7 +6,8 @@ import Platform
 import SystemPackage
 import Testing
 
-/// On a small file system of its own, which takes root; elsewhere the same is tried through a mount.
+/// On a small file system of its own, which takes root; elsewhere the same is tried through a
+/// mount.
 @Suite(.serialized) struct FullDiskTests {
   /// A directory that is a file system of its own.
   private struct SmallDisk {

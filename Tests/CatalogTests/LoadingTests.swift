@@ -52,7 +52,8 @@ import Testing
     #expect(known == 200)
   }
 
-  /// Neither what is in memory alone nor what is on its way into the database is overwritten by rows.
+  /// Neither what is in memory alone nor what is on its way into the database is overwritten by
+  /// rows.
   @Test func whatMemoryKnowsWins() throws {
     let made = try make(40)
     _ = try catalog.remove(try name(0), in: fixture.documents, directory: false)
@@ -96,7 +97,8 @@ import Testing
 
   private let directory = InodeNumber(7)
 
-  /// A directory of entries 1 to `count`, read in the given order: how many queries and rows it took.
+  /// A directory of entries 1 to `count`, read in the given order: how many queries and rows it
+  /// took.
   private func cost(_ count: Int64, _ order: some Sequence<Int64>) -> (queries: Int, rows: Int) {
     var loads = DirectoryLoads()
     var known: Set<Int64> = []

@@ -1,4 +1,5 @@
 import Model
+import TestWaiting
 import Testing
 
 @testable import Catalog
@@ -10,16 +11,21 @@ import Testing
     let catalog = fixture.catalog
     try catalog.beginSnapshot()
     var longest = 0
-    for part in 0..<200 {
-      var some = SnapshotPart()
-      some.items = try (0..<2_000).map { try record(.random(), .file, ItemName("\(part) \($0)")) }
-      try catalog.stage(some)
-      try await Task.sleep(for: .milliseconds(10))
+    var part = 0
+    try await eventually("the log is folded at \(Flusher.longestLog) pages") {
+      // So many are far beyond that. The thread that folds the log may be late.
+      if part < 200 {
+        var some = SnapshotPart()
+        some.items = try (0..<2_000).map {
+          try record(.random(), .file, ItemName("\(part) \($0)"))
+        }
+        try catalog.stage(some)
+        part += 1
+      }
       let pages = catalog.engine.withLock { $0.connection.logPages }
-      if longest > Flusher.longestLog, pages < longest { return }
-      longest = max(longest, pages)
+      defer { longest = max(longest, pages) }
+      return longest > Flusher.longestLog && pages < longest
     }
-    Issue.record("nothing was folded at \(longest) pages")
   }
 
   @Test(

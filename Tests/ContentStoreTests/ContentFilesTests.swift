@@ -91,7 +91,8 @@ private func key(_ low: UInt64, _ generation: UInt64) -> ContentKey {
     #expect(try !files.hasWriter(key(1, 99)))
   }
 
-  /// A file that was read can be evicted the next moment, although its download made it whole just now.
+  /// A file that was read can be evicted the next moment, although its download made it whole just
+  /// now.
   @Test func aDownloadThatEndedIsNoWriter() throws {
     let partial = try files.partial(key(1, 1), size: 4)
     try partial.write(Array("text".utf8), at: 0)

@@ -3,7 +3,8 @@ import Coordination
 import Model
 import Testing
 
-/// Every state of small worlds of claims and presenters: exclusion, no lost wake-up, order, no deadlock.
+/// Every state of small worlds of claims and presenters: exclusion, no lost wake-up, order, no
+/// deadlock.
 @Suite struct ClaimModelTests {
   private func path(_ names: String...) throws -> ClaimPath {
     var places: [Place] = []

@@ -2,7 +2,8 @@ import Catalog
 import Coordination
 import Model
 
-/// A small world of claims, in every state that it can get into: who may do what in it, and what has to hold.
+/// A small world of claims, in every state that it can get into: who may do what in it, and what
+/// has to hold.
 struct ClaimWorld {
   struct Actor {
     let claimant: ClaimantID
@@ -74,7 +75,8 @@ struct ClaimWorld {
       if !waits, own.count < actor.depth {
         result += actor.claims.map { .submit(actor.claimant, $0) }
       }
-      // A program that waits for a claim does nothing else; one that nests ends the inner one first.
+      // A program that waits for a claim does nothing else; one that nests ends the inner one
+      // first.
       if !waits, let last = own.keys.max() { result.append(.release(last)) }
       if waits, actor.mayCancel, let last = own.keys.max() { result.append(.release(last)) }
     }

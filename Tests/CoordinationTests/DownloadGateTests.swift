@@ -2,11 +2,23 @@ import Coordination
 import Glibc
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Who asks, and what that may cause. On real processes.
 @Suite struct DownloadGateTests {
   private static let hour: UInt64 = 3_600_000_000_000
+
+  /// A variable of every child, which the test process lacks. `posix_spawn` may return while the
+  /// child still has the memory of the test process, and with it its environment.
+  private static let childVariable = "DOWNLOAD_GATE_TEST"
+
+  /// Waits until the `execve` of a child is complete: the kernel sets the environment last.
+  private func waitForProgram(of child: Int32) async throws {
+    try await eventually("the child has its environment") {
+      Processes.environment(of: child, Self.childVariable).isText
+    }
+  }
 
   /// To be freed by the caller.
   private static func strings(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
@@ -19,7 +31,7 @@ import Testing
     _ environment: [String] = [], isComplete: Bool = true, _ body: (Int32) async throws -> Value
   ) async throws -> Value {
     let arguments = Self.strings(["sleep", "1000"])
-    let variables = Self.strings(["PATH=/usr/bin:/bin"] + environment)
+    let variables = Self.strings(["PATH=/usr/bin:/bin", "\(Self.childVariable)=1"] + environment)
     defer { for text in arguments + variables { free(text) } }
     var child: pid_t = 0
     let code = posix_spawnp(&child, "sleep", nil, nil, arguments, variables)
@@ -30,16 +42,8 @@ import Testing
       var status: Int32 = 0
       waitpid(process, &status, 0)
     }
-    if isComplete { try await waitUntil { Processes.environment(of: process, "PATH").isText } }
+    if isComplete { try await waitForProgram(of: process) }
     return try await body(process)
-  }
-
-  private func waitUntil(_ condition: () -> Bool) async throws {
-    let deadline = monotonicNanoseconds() + 60_000_000_000
-    while !condition() {
-      try #require(monotonicNanoseconds() < deadline)
-      try await Task.sleep(for: .milliseconds(1))
-    }
   }
 
   @Test("the answer for a program that is being started is not kept")
@@ -49,7 +53,7 @@ import Testing
       try await withChild(["UBIQUITYFS_DOWNLOAD=deny"], isComplete: false) { child in
         let gate = DownloadGate(patience: Self.hour, keeping: Self.hour)
         _ = await gate.permission(ofThread: child)
-        try await waitUntil { Processes.environment(of: child, "PATH").isText }
+        try await waitForProgram(of: child)
         #expect(await gate.permission(ofThread: child).refusal(of: .read) == .notPermitted)
       }
     }
@@ -65,12 +69,14 @@ import Testing
       var status: Int32 = 0
       waitpid(shell, &status, 0)
     }
-    try await waitUntil { Processes.environment(of: shell, "PATH").isText }
+    try await waitForProgram(of: shell)
     let gate = DownloadGate(patience: Self.hour, keeping: Self.hour)
     #expect(await gate.permission(ofThread: shell).access == .allow)
     let before = Processes.executable(of: shell)
     #expect(write(input, "\n", 1) == 1)
-    try await waitUntil { Processes.environment(of: shell, "UBIQUITYFS_DOWNLOAD").isText }
+    try await eventually("the second shell has its environment") {
+      Processes.environment(of: shell, "UBIQUITYFS_DOWNLOAD").isText
+    }
     #expect(Processes.executable(of: shell) == before)
     #expect(await gate.permission(ofThread: shell).refusal(of: .read) == .notPermitted)
   }
@@ -86,7 +92,7 @@ import Testing
     defer { posix_spawn_file_actions_destroy(&actions) }
     posix_spawn_file_actions_adddup2(&actions, ends[0], 0)
     let arguments = Self.strings(["sh", "-c", script])
-    let variables = Self.strings(["PATH=/usr/bin:/bin"])
+    let variables = Self.strings(["PATH=/usr/bin:/bin", "\(Self.childVariable)=1"])
     defer { for text in arguments + variables { free(text) } }
     var child: pid_t = 0
     try #require(posix_spawn(&child, "/bin/sh", &actions, nil, arguments, variables) == 0)
@@ -199,8 +205,11 @@ import Testing
       // Without patience the answer may come before the mark is read, and is not kept then.
       let gate = DownloadGate(patience: 0)
       var permission = await gate.permission(ofThread: child)
-      while permission.access == .allow {
-        permission = await DownloadGate().permission(ofThread: child)
+      try await eventually("the mark is read") {
+        if permission.access == .allow {
+          permission = await DownloadGate().permission(ofThread: child)
+        }
+        return permission.access != .allow
       }
       #expect(permission.refusal(of: .read) == .notPermitted)
     }

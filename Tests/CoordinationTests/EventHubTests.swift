@@ -1,6 +1,7 @@
 import Coordination
 import Model
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct EventHubTests {
@@ -35,7 +36,7 @@ import Testing
     }
 
     func has(_ count: Int) async throws -> [String] {
-      for _ in 0..<1000 where texts.count < count { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("the listener has \(count) events") { texts.count >= count }
       return texts
     }
   }

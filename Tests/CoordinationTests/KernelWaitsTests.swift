@@ -1,5 +1,6 @@
 import Coordination
 import Platform
+import TestWaiting
 import Testing
 
 /// Waits for the kernel to hear of something, while it may itself wait for us.
@@ -17,7 +18,7 @@ import Testing
       await waits.wait(limit: Self.hour) { body in heard.withLock { $0 = body } }
       hasEnded.withLock { $0 = true }
     }
-    while heard.withLock({ $0 == nil }) { await Task.yield() }
+    try await eventually("the wait begins") { heard.withLock { $0 != nil } }
     #expect(!hasEnded.withLock { $0 })
     heard.withLock { $0.take() }?()
     await waiting.value
@@ -29,7 +30,7 @@ import Testing
   }
 
   @Test("after a wait that was given up none begins until the kernel has caught up")
-  func oneLimitInAll() async {
+  func oneLimitInAll() async throws {
     let waits = KernelWaits()
     let heard = Lock<[Heard]>([])
     // Given up.
@@ -45,7 +46,7 @@ import Testing
       await waits.wait(limit: Self.hour) { body in last.withLock { $0 = body } }
       return last.withLock { $0 == nil }
     }
-    while last.withLock({ $0 == nil }) { await Task.yield() }
+    try await eventually("the last wait begins") { last.withLock { $0 != nil } }
     last.withLock { $0.take() }?()
     #expect(await waiting.value)
   }

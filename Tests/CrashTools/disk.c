@@ -9,9 +9,9 @@
 // record too, so that a program can say between which two writes it was.
 //
 // A disk may keep or lose what was written since the last flush, each sector of it on its own, and
-// nothing else. `cut` applies all records up to the last flush before AT, and of those from there to
-// AT a part that SEED chooses: 0 none of them, 1 all of them, else each with an even chance, and some
-// torn between two sectors.
+// nothing else. `cut` applies all records up to the last flush before AT, and of those from there
+// to AT a part that SEED chooses: 0 none of them, 1 all of them, else each with an even chance, and
+// some torn between two sectors.
 #define FUSE_USE_VERSION 31
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,7 @@
 // Does to a mount what a workload says, and tells what it sees.
 //
-//   driver run WORKLOAD DIRECTORY REPORT [MARK]    one operation a line of WORKLOAD, below DIRECTORY
+//   driver run WORKLOAD DIRECTORY REPORT [MARK]    one operation a line of WORKLOAD, below
+//   DIRECTORY
 //   driver show DIRECTORY                          everything below DIRECTORY, a line each, sorted
 //   driver model WORKLOAD DIRECTORY                `run`, and `show` after each operation
 //

@@ -5,8 +5,8 @@
 //   FAIL_WITH=ERRNO        as a number
 //   FAIL_LOG=FILE          each call that counts, a line each
 //
-// Calls that change the disk: SQLite's and libfuse's as well as the program's own, since all of them
-// call libc.
+// Calls that change the disk: SQLite's and libfuse's as well as the program's own, since all of
+// them call libc.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -87,9 +87,12 @@ static int fails_file(const char *call, int file) {
 
 on_file(ssize_t, write, (int file, const void *bytes, size_t count), file, bytes, count)
 on_file(ssize_t, writev, (int file, const struct iovec *parts, int count), file, parts, count)
-on_file(ssize_t, pwrite, (int file, const void *bytes, size_t count, off_t at), file, bytes, count, at)
-on_file(ssize_t, pwrite64, (int file, const void *bytes, size_t count, off64_t at), file, bytes, count, at)
-on_file(ssize_t, pwritev, (int file, const struct iovec *parts, int count, off_t at), file, parts, count, at)
+on_file(ssize_t, pwrite, (int file, const void *bytes, size_t count, off_t at), file, bytes,
+        count, at)
+on_file(ssize_t, pwrite64, (int file, const void *bytes, size_t count, off64_t at), file, bytes,
+        count, at)
+on_file(ssize_t, pwritev, (int file, const struct iovec *parts, int count, off_t at), file, parts,
+        count, at)
 on_file(int, ftruncate, (int file, off_t size), file, size)
 on_file(int, ftruncate64, (int file, off64_t size), file, size)
 on_file(int, fallocate, (int file, int mode, off_t at, off_t count), file, mode, at, count)

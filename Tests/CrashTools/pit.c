@@ -1,5 +1,5 @@
-// A file system that reads every lookup and answers none: whoever looks waits, even after SIGKILL, until
-// this process ends. `pit MOUNTPOINT -f` writes a line to standard output for each lookup.
+// A file system that reads every lookup and answers none: whoever looks waits, even after SIGKILL,
+// until this process ends. `pit MOUNTPOINT -f` writes a line to standard output for each lookup.
 
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>

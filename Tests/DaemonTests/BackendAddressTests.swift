@@ -4,10 +4,21 @@ import Testing
 
 @Suite struct BackendAddressTests {
   @Test func directoriesAreNamedByURLs() throws {
-    #expect(try BackendAddress("file:///srv/cloud").path == "/srv/cloud")
-    #expect(try BackendAddress("FILE:///srv/a/../b/").path == "/srv/b")
-    #expect(try BackendAddress("file:///with%20space/%C3%A4").path == "/with space/ä")
-    #expect(BackendAddress(besideState: "/home/me/state").path == "/home/me/ubiquityfs-cloud")
+    #expect(try BackendAddress("file:///srv/cloud").description == "file:///srv/cloud")
+    #expect(try BackendAddress("FILE:///srv/a/../b/").description == "file:///srv/b")
+    #expect(
+      try BackendAddress("file:///with%20space/%C3%A4").description == "file:///with space/ä")
+    #expect(
+      BackendAddress(besideState: "/home/me/state").description
+        == "file:///home/me/ubiquityfs-cloud")
+  }
+
+  @Test("reading a complete URL again gives the same backend, also with a % in the path")
+  func completeURLs() throws {
+    for url in ["file:///a%2541/b", "sftp://me@host:2222/srv/x%20y", "s3://bucket?region=eu-1"] {
+      let address = try BackendAddress(url)
+      #expect(try BackendAddress(address.description).description == address.description)
+    }
   }
 
   @Test("only the directory that is used where none is named has a secret beside it")

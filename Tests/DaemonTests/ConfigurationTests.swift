@@ -114,8 +114,8 @@ import Testing
     #expect(error?.status == .usage)
     #expect(
       error?.message
-        == "the configuration file config.yaml: `sync.snapshotAfter` is no number of seconds from "
-        + "0 to 1000000")
+        == "the configuration file \"config.yaml\": `sync.snapshotAfter` is not a number of "
+        + "seconds from 0 to 1000000")
   }
 
   @Test(

@@ -126,8 +126,8 @@ import Testing
     }
   }
 
-  /// A process of its own writes it: a program that a test beside this one starts would for a moment
-  /// have our descriptor too, and what is open for writing cannot be run.
+  /// A process of its own writes it: a program that a test beside this one starts would for a
+  /// moment have our descriptor too, and what is open for writing cannot be run.
   private static func makeProgram(_ path: String, _ text: String) throws {
     let shell = Process()
     shell.executableURL = URL(fileURLWithPath: "/bin/sh")

@@ -5,6 +5,7 @@ import Foundation
 import Glibc
 import Model
 import Platform
+import TestWaiting
 import Testing
 
 /// What is kept of who caused which download.
@@ -50,8 +51,8 @@ import Testing
     let log = DownloadLog(path: path)
     for round in 1...2 {
       log.note(try reason(.pin), bytes: 1) { PathBytes("/m/file") }
-      while ((try? lines(path)) ?? []).count < round {
-        try await Task.sleep(for: .milliseconds(20))
+      try await eventually("the log has \(round) lines") {
+        ((try? lines(path)) ?? []).count >= round
       }
     }
   }
@@ -60,11 +61,13 @@ import Testing
     let scratch = try Scratch()
     let path = scratch.path + "/downloads.log"
     let log = DownloadLog(path: path)
+    let deadline = Deadline("the log has 2000 lines")
     try await withThrowingTaskGroup { group in
       for thread in 0..<3 as Range<UInt8> {
         group.addTask {
           var number = 0
           while ((try? self.lines(path)) ?? []).count < 2000, !Task.isCancelled {
+            try deadline.check()
             for _ in 0..<50 {
               let item = UInt8(truncatingIfNeeded: number)
               log.note(try self.reason(.read, item: item &* 3 &+ thread), bytes: 1) {
@@ -102,11 +105,7 @@ import Testing
       }
       isDone.withLock { $0 = true }
     }
-    let deadline = ContinuousClock.now + .seconds(120)
-    while !isDone.withLock({ $0 }), ContinuousClock.now < deadline {
-      try await Task.sleep(for: .milliseconds(5))
-    }
-    #expect(isDone.withLock { $0 })
+    try await eventually("all reasons are noted") { isDone.withLock { $0 } }
     // Lets the writers go: what they write is read and forgotten until the log closes its file.
     _ = startThread {
       let reader = open(path, O_RDONLY)

@@ -53,23 +53,29 @@ import Testing
   }
 
   @Test(arguments: [
-    ("hydration: {unsent: {wait: -1}}", "no number of seconds"),
+    ("hydration: {unsent: {wait: -1}}", "not a number of seconds"),
     ("hydration: {unsent: {error: EPERM}}", "neither ETIMEDOUT nor EIO"),
     ("hydration: {unsent: {limit: 1}}", "unknown key `hydration.unsent.limit`"),
     ("hydration: 1", "has no keys"),
     ("hydration: {rule: []}", "unknown key `hydration.rule`"),
     ("hydration: {defaults: perhaps}", "neither true nor false"),
-    ("hydration: {rules: x}", "no list of rules"),
+    ("hydration: {rules: x}", "not a list of rules"),
     ("hydration: {rules: [x]}", "rule 1 .* is not a list"),
     ("hydration: {rules: [{executable: x}]}", "has no `action`"),
-    ("hydration: {rules: [{executable: x, action: forbid}]}", "the action “forbid”"),
+    ("hydration: {rules: [{executable: x, action: forbid}]}", "the action \"forbid\""),
     ("hydration: {rules: [{action: deny}]}", "neither `executable` nor `cgroup`"),
     ("hydration: {rules: [{executable: '', action: deny}]}", "no text as `executable`"),
     ("hydration: {rules: [{executable: [a], action: deny}]}", "no text as `executable`"),
-    ("hydration: {rules: [{executable: bin/x, action: deny}]}", "can match nothing"),
-    ("hydration: {rules: [{cgroup: backup.service, action: deny}]}", "can match nothing"),
-    ("hydration: {rules: [{executable: x, action: deny, error: EIO}]}", "neither EPERM nor EAGAIN"),
-    ("hydration: {rules: [{executable: x, action: allow, error: EPERM}]}", "`deny` alone"),
+    ("hydration: {rules: [{executable: bin/x, action: deny}]}", "matches no program"),
+    ("hydration: {rules: [{cgroup: backup.service, action: deny}]}", "matches no program"),
+    (
+      "hydration: {rules: [{executable: x, action: deny, error: EIO}]}",
+      "known are EPERM and EAGAIN"
+    ),
+    (
+      "hydration: {rules: [{executable: x, action: allow, error: EPERM}]}",
+      "only for the action `deny`"
+    ),
     ("hydration: {rules: [{executable: x, program: y, action: deny}]}", "unknown key `program`"),
     (
       "hydration: {rules: [{executable: x, action: deny}, {executable: y}]}",
@@ -79,7 +85,7 @@ import Testing
   func whatIsWrongIsSaid(_ text: String, _ message: String) throws {
     let error = try #require(throws: ControlError.self) { try parse(text) }
     #expect(error.status == .usage)
-    #expect(error.message.hasPrefix("the configuration file config.yaml: "))
+    #expect(error.message.hasPrefix("the configuration file \"config.yaml\": "))
     #expect(try error.message.contains(Regex(message)), "\(error.message)")
   }
 }

@@ -3,6 +3,7 @@ import Daemon
 import Glibc
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 @Suite struct NetworkTests {
@@ -101,8 +102,8 @@ import Testing
   @Test(
     arguments: [
       ("wwan0", "DEVTYPE=wwan\nINTERFACE=wwan0\n", nil, "mobile"),
-      ("bnep0", "DEVTYPE=bluetooth\n", nil, "Bluetooth"), ("usb0", "", "rndis_host", "telephone"),
-      ("eth1", "", "ipheth", "telephone"), ("wwp0", "", "cdc_mbim", "mobile"),
+      ("bnep0", "DEVTYPE=bluetooth\n", nil, "Bluetooth"), ("usb0", "", "rndis_host", "phone"),
+      ("eth1", "", "ipheth", "phone"), ("wwp0", "", "cdc_mbim", "mobile"),
     ] as [(String, String, String?, String)])
   func kindsOfDevicesCostMoney(
     _ device: String, _ uevent: String, _ driver: String?, _ said: String
@@ -148,7 +149,7 @@ import Testing
     let sign = "ANDROID_METERED".utf8.map { String($0, radix: 16) }.joined()
     try Files.replace(
       leases + "/7", with: Array("ADDRESS=1.2.3.4\nVENDOR_SPECIFIC=\(sign)\n".utf8))
-    #expect(MeteredNetwork(root: scratch.path + "/root").reason()?.contains("telephone") == true)
+    #expect(MeteredNetwork(root: scratch.path + "/root").reason()?.contains("phone") == true)
   }
 
   @Test("asking whether the network is metered does not wait for files")
@@ -172,22 +173,15 @@ import Testing
       for _ in 0..<1000 { _ = weather.isMetered }
       isAnswered.withLock { $0 = true }
     }
-    let deadline = ContinuousClock.now + .seconds(60)
-    while !isAnswered.withLock({ $0 }), ContinuousClock.now < deadline {
-      try await Task.sleep(for: .milliseconds(5))
-    }
-    #expect(isAnswered.withLock { $0 })
+    try await eventually("all questions are answered") { isAnswered.withLock { $0 } }
     // Who waits on the old file goes on when its only writer is gone, and a later look finds the
     // new one.
     let writer = open(route, O_RDWR | O_NONBLOCK)
     try Files.remove(route)
     try root(scratch, "wwan0", uevent: "DEVTYPE=wwan\n")
     close(writer)
-    let end = ContinuousClock.now + .seconds(60)
-    while !weather.isMetered, ContinuousClock.now < end {
-      try await Task.sleep(for: .milliseconds(5))
-    }
-    #expect(weather.isMetered && told.withLock { $0 } == [true])
+    try await eventually("the network counts as metered") { weather.isMetered }
+    #expect(told.withLock { $0 } == [true])
   }
 
   @Test func changesOfMoneyAreToldOnce() throws {
@@ -240,7 +234,7 @@ import Testing
   }
 
   /// In a network namespace of a thread of its own, where nothing else happens.
-  @Test(.enabled(if: geteuid() == 0)) func theKernelTellsOfANetworkThatComes() async {
+  @Test(.enabled(if: geteuid() == 0)) func theKernelTellsOfANetworkThatComes() async throws {
     let told = Lock<[NetworkChanges.Change]>([])
     let watcher = Lock<NetworkChanges?>(nil)
     let canSee = await withCheckedContinuation { (done: CheckedContinuation<Bool, Never>) in
@@ -262,8 +256,8 @@ import Testing
       }
     }
     guard canSee else { return }
-    while told.withLock({ $0.isEmpty }) { try? await Task.sleep(for: .milliseconds(5)) }
+    defer { watcher.withLock { $0 }?.stop() }
+    try await eventually("the kernel tells of a change") { told.withLock { !$0.isEmpty } }
     #expect(told.withLock { $0.first } == .came)
-    watcher.withLock { $0 }?.stop()
   }
 }

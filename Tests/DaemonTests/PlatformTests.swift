@@ -2,6 +2,7 @@ import ControlProtocol
 import DaemonClient
 import Glibc
 import Platform
+import TestWaiting
 import Testing
 
 @Suite struct FileSystemKindTests {
@@ -235,10 +236,8 @@ import Testing
       waitpid(child, &status, 0)
     }
     let start = try #require(Processes.start(of: child))
-    let deadline = monotonicNanoseconds() + 60_000_000_000
-    while Files.smallText("/proc/\(child)/status")?.contains("zombie") != true {
-      try #require(monotonicNanoseconds() < deadline)
-      try await Task.sleep(for: .milliseconds(5))
+    try await eventually("the child is a zombie") {
+      Files.smallText("/proc/\(child)/status")?.contains("zombie") == true
     }
     #expect(!Processes.isEnding(start))
   }
@@ -264,11 +263,7 @@ import Testing
       waitpid(child, &status, 0)
     }
     let killed = try #require(Processes.start(of: child))
-    let deadline = monotonicNanoseconds() + 60_000_000_000
-    while !Processes.isEnding(killed) {
-      try #require(monotonicNanoseconds() < deadline)
-      try await Task.sleep(for: .milliseconds(5))
-    }
+    try await eventually("the main thread has ended") { Processes.isEnding(killed) }
     try ServedMounts(daemon: killed, keeper: try Self.daemon(), mounts: []).write(path)
     #expect(ServedMounts.release(state: scratch.path, milliseconds: 10) == .free)
     #expect(Processes.isEnding(killed))

@@ -5,7 +5,8 @@ extension EndToEnd {
   /// Devices that share a bucket of a real Ceph.
   @Suite(.enabled(if: ProcessInfo.processInfo.environment["UBIQUITYFS_TEST_S3"] != nil))
   struct BucketTests {
-    /// `keys COMMAND`: with access keys. `joins NAME`: signs in, and mounts. Each test has a prefix.
+    /// `keys COMMAND`: with access keys. `joins NAME`: signs in, and mounts. Each test has a
+    /// prefix.
     private static let bucket = #"""
       S3=$UBIQUITYFS_TEST_S3
       URL="s3://ubiquityfs/$(basename "$ROOT" | tr -dc 'A-Za-z0-9-')?endpoint=$S3"
@@ -81,9 +82,9 @@ extension EndToEnd {
           on a account sign-in --backend "$URL"
         AWS_ACCESS_KEY_ID=testkey AWS_SECRET_ACCESS_KEY=x says 6 'secret key or the region' \
           on a account sign-in --backend "$URL"
-        says 1 'no bucket' keys on a account sign-in --backend "s3://no-such-bucket?endpoint=$S3"
+        says 1 'does not exist' keys on a account sign-in --backend "s3://no-such-bucket?endpoint=$S3"
         says 2 'known are' keys on a account sign-in --backend "$URL&nonsense=1"
-        says 1 'cannot be reached' keys on a account sign-in --backend 's3://ubiquityfs?endpoint=http://127.0.0.1:9'
+        says 1 'cannot reach' keys on a account sign-in --backend 's3://ubiquityfs?endpoint=http://127.0.0.1:9'
         # Another account under the prefix.
         joins a
         says 6 '--secret-file' keys on b account sign-in --backend "$URL"

@@ -1,10 +1,11 @@
 import Testing
 
-/// The options of claims, their tickets and their limits. Source: NSFileCoordinator.ReadingOptions and
-/// NSFileCoordinator.WritingOptions; `docs/control-protocol.md`.
+/// The options of claims, their tickets and their limits. Source: NSFileCoordinator.ReadingOptions
+/// and NSFileCoordinator.WritingOptions; `docs/control-protocol.md`.
 extension EndToEnd {
   @Suite struct ClaimOptionsTests {
-    /// Begins every script: `one`, `two` and `presenting` are clients, the last with a presenter of `f`.
+    /// Begins every script: `one`, `two` and `presenting` are clients, the last with a presenter of
+    /// `f`.
     private static let clients = #"""
       globals().update(vars(__import__('client')))
       documents = sys.argv[2]
@@ -24,9 +25,9 @@ extension EndToEnd {
       }
     }
 
-    /// What presenters are asked for each option. Source: NSFileCoordinator.ReadingOptions withoutChanges and
-    /// immediatelyAvailableMetadataOnly; NSFileCoordinator.WritingOptions forDeleting, forMoving, forMerging,
-    /// forReplacing and contentIndependentMetadataOnly.
+    /// What presenters are asked for each option. Source: NSFileCoordinator.ReadingOptions
+    /// withoutChanges and immediatelyAvailableMetadataOnly; NSFileCoordinator.WritingOptions
+    /// forDeleting, forMoving, forMerging, forReplacing and contentIndependentMetadataOnly.
     @Test func eachOptionAsksWhatItIsToAsk() async throws {
       try await run(
         // What is to be sent the sync would want to read.
@@ -59,7 +60,8 @@ extension EndToEnd {
         """#)
     }
 
-    /// Source: NSFileCoordinator.ReadingOptions, immediatelyAvailableMetadataOnly: nothing is downloaded.
+    /// Source: NSFileCoordinator.ReadingOptions, immediatelyAvailableMetadataOnly: nothing is
+    /// downloaded.
     @Test func metadataAloneIsNotDownloaded() async throws {
       try await run(
         #"echo 12345 > "$A/f"; synced a; until_true 20 evicts "$A/f"; on a offline on"#,
@@ -70,8 +72,9 @@ extension EndToEnd {
         """#, #"same "$(attribute downloadingStatus "$A/f")" notDownloaded"#)
     }
 
-    /// Claims go where their items go, while they wait and while they are held. Source: NSFileCoordinator,
-    /// item(at:didMoveTo:), and of accessors that the URL may be another than the one asked for.
+    /// Claims go where their items go, while they wait and while they are held. Source:
+    /// NSFileCoordinator, item(at:didMoveTo:), and of accessors that the URL may be another than
+    /// the one asked for.
     @Test func claimsFollowTheirItems() async throws {
       try await run(
         #"mkdir "$A/d" "$A/e"; echo 1 > "$A/d/f"; echo 2 > "$A/d/g""#,

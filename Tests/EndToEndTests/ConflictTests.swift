@@ -71,7 +71,7 @@ extension EndToEnd {
           # By identifier, so many that the answer has pages too; then the rest by its path.
           ids=$(on a trash list | grep -v 'many$' | cut -d ' ' -f 1 | sort -u | sed -n 1,2900p)
           same "$(wc -l <<<"$ids")" 2900
-          on a trash restore $ids | grep -c 'is back' | grep -qx 2900
+          on a trash restore $ids | grep -c '^Restored ' | grep -qx 2900
           same "$(ls "$A/many" | wc -l)" 2900
           same "$(on a trash list | wc -l)" 100
           # Within the hour it is more than half of the container.

@@ -8,7 +8,8 @@ extension EndToEnd {
   @Suite struct ConformanceTests {
     private func compare(_ program: String) async throws {
       try await withAccount { account in
-        // Some of what they do is for several users, set-id programs and device nodes: all of it as root.
+        // Some of what they do is for several users, set-id programs and device nodes: all of it as
+        // root.
         try await account.device(
           "a", mountOptions: TestAccount.isRoot ? "allow_other,suid,dev" : nil)
         try await account.script(

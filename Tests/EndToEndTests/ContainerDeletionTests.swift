@@ -15,7 +15,9 @@ extension EndToEnd {
           same "$(cat "$B/shared")" shared
           on b events "$B_MOUNT" > events & events=$!
           until_true 10 test -e events
-          sleep 0.5
+          heard() { touch "$B/probe.nosync"; grep -q probe events; }
+          until_true 20 heard
+          rm "$B/probe.nosync"
           on a unmount "$A_MOUNT"
           on a container delete "$CONTAINER" --yes
           told() { on b status | grep 'was deleted on' >/dev/null; }
@@ -35,6 +37,7 @@ extension EndToEnd {
           requests() { on b status --json | python3 -c 'import json,sys
           traffic = json.load(sys.stdin)["traffic"]["requests"]; print(sum(traffic.values()))'; }
           before=$(requests)
+          # Nothing tells that more requests do not happen.
           echo more > "$B/more"; sleep 5
           after=$(requests)
           echo "requests in 5 s: $((after - before))" >&2

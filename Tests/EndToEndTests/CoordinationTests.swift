@@ -1,14 +1,16 @@
 import Testing
 
-/// Programs and the sync engine take turns. Source: CONTRACT, "Command line"; Apple's documentation of
-/// `NSFileCoordinator`.
+/// Programs and the sync engine take turns. Source: CONTRACT, "Command line"; Apple's documentation
+/// of `NSFileCoordinator`.
 extension EndToEnd {
   @Suite struct CoordinationTests {
-    /// `holding WHAT PATH...`: a claim in the background, held until `release`; returns when it is held.
+    /// `holding WHAT PATH...`: a claim in the background, held until `release`; returns when it is
+    /// held.
     private static let holding = #"""
       holding() {
         rm -f "$ROOT/held" "$ROOT/go"
-        on a coordinate "$@" -- sh -c 'touch "$ROOT/held"; until [ -e "$ROOT/go" ]; do sleep 0.02; done' &
+        on a coordinate "$@" -- sh -c '
+          touch "$ROOT/held"; while [ -d "$ROOT" ] && [ ! -e "$ROOT/go" ]; do sleep 0.02; done' &
         holder=$!
         until_true 20 test -e "$ROOT/held"
       }
@@ -83,7 +85,8 @@ extension EndToEnd {
             export ROOT A; echo 1 > "$A/one"; echo 2 > "$A/two"
             nested() { # OWN OTHER NAME
               on a coordinate write "$A/$1" -- sh -c '
-                touch "$ROOT/has-$1"; until [ -e "$ROOT/has-$2" ]; do sleep 0.02; done
+                touch "$ROOT/has-$1"
+                while [ -d "$ROOT" ] && [ ! -e "$ROOT/has-$2" ]; do sleep 0.02; done
                 ubiquityfs coordinate write "$A/$2" -- true' sh "$1" "$2" 2> "$ROOT/said-$1"
             }
             export -f on
@@ -109,6 +112,7 @@ extension EndToEnd {
             exits 5 on a coordinate read "$A/file" --no-wait -- true
             exits 5 on a coordinate write "$A" --no-wait -- true
             on a coordinate read "$A/file" --timeout 20 -- cat "$A/file" > "$ROOT/read" 7>&- & reader=$!
+            # Nothing tells when the claim waits. What is read is the same before that.
             sleep 0.3; echo 2 >&7; exec 7>&-
             wait $reader
             same "$(cat "$ROOT/read")" "$(printf '1\n2')"
@@ -155,8 +159,8 @@ extension EndToEnd {
       }
     }
 
-    /// What is renamed while it is claimed has its old name in the log until the claim is over. Something
-    /// new of that name is not renamed for it.
+    /// What is renamed while it is claimed has its old name in the log until the claim is over.
+    /// Something new of that name is not renamed for it.
     @Test func whatTakesTheNameOfWhatIsClaimedWaitsWithIt() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -222,11 +226,13 @@ extension EndToEnd {
               exits 124 timeout 0.5 cat "$A/file"
               refused 'temporarily unavailable' python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)' "$A/file"
               cat "$A/file" > "$ROOT/read" & reader=$!
+              # Nothing tells that the read does not happen.
               sleep 0.5; same "$(stat -c %s "$ROOT/read")" 0
               release; wait $reader; same "$(cat "$ROOT/read")" 1
               # Each for itself: among themselves plain readers and writers are as on any file system.
               holding write "$A/file"
               sh -c 'echo 2 > "$1"' sh "$A/file" & writer=$!
+              # Nothing tells that the write does not happen.
               sleep 0.5; same "$(stat -c %s "$A/file")" 2; release; wait $writer
               same "$(cat "$A/file")" 2
               # Who holds the claim, and what it runs, opens as it likes; readers read beside a reader.

@@ -3,8 +3,8 @@ import Testing
 /// Changes as they happen, as `ubiquityfs events` tells them. Source: CONTRACT, "Command line".
 extension EndToEnd {
   @Suite struct EventsTests {
-    /// `listening DEVICE ARGUMENT...`: events go into `$ROOT/events` from when it returns until `ended`;
-    /// `told` gives them without the time and the path of a's documents.
+    /// `listening DEVICE ARGUMENT...`: events go into `$ROOT/events` from when it returns until
+    /// `ended`; `told` gives them without the time and the path of a's documents.
     private static let listening = #"""
       listen() { # DEVICE ARGUMENT...
         : > "$ROOT/events"
@@ -17,8 +17,15 @@ extension EndToEnd {
         until_true 20 heard "$A/probe.nosync"
         rm "$A/probe.nosync"; until_true 20 grep -q 'removed.*probe' "$ROOT/events"
       }
+      # ended [narrow]: `narrow` if the listener does not hear of a probe in the documents
       ended() {
-        local end; sleep 0.5
+        local end probe="$A/probe-$RANDOM.nosync"
+        # The event of a probe comes after all events of what was done before it.
+        if [ "${1:-}" != narrow ]; then
+          touch "$probe"; until_true 20 grep -qF "$probe" "$ROOT/events"
+        fi
+        # Nothing tells that more events do not happen.
+        sleep 0.5
         kill "$listener"; wait "$listener" && end=0 || end=$?
         same "$end" 0
       }
@@ -143,7 +150,8 @@ extension EndToEnd {
             mkdir "$A/d"
             listen a "$A/d"; until_true 20 heard "$A/d/probe"
             touch "$A/x"; mkdir "$A/dd"; mv "$A/x" "$A/d/y"; mv "$A/d/y" "$A/z"; touch "$A/z"; mv "$A/d" "$A/q"
-            ended; same "$(told)" "moved d/y from x
+            until_true 10 grep -qF "moved $A/q from" "$ROOT/events"
+            ended narrow; same "$(told)" "moved d/y from x
             moved z from d/y
             moved q from d"
             exits 3 on a events /tmp

@@ -1,7 +1,7 @@
 import Testing
 
-/// Apple's iCloud Design Guide, "Use Two Devices to Test Document Conflicts": each of its procedures, by
-/// its heading, with shell programs as the app.
+/// Apple's iCloud Design Guide, "Use Two Devices to Test Document Conflicts": each of its
+/// procedures, by its heading, with shell programs as the app.
 extension EndToEnd {
   @Suite struct GuideTestPlanTests {
     /// A document that both devices have open, as file descriptors 3 and 4.

@@ -3,8 +3,9 @@ import Testing
 /// Many programs at one file and one package, on two devices, with the sync between them.
 extension EndToEnd {
   @Suite struct HalfWrittenTests {
-    /// A writer writes a token in several steps, so that all in between is half done; a reader looks
-    /// whether what it sees is of one token. `$1` is the device, `$2` the directory, `$3` seconds.
+    /// A writer writes a token in several steps, so that all in between is half done; a reader
+    /// looks whether what it sees is of one token. `$1` is the device, `$2` the directory, `$3`
+    /// seconds.
     private static let programs = #"""
       cat > "$ROOT/write" <<'END'
       #!/bin/bash

@@ -212,7 +212,9 @@ extension EndToEnd {
             grep -q 'not permitted' errors
             # Without its parents it has its environment, also when the run is over and the daemon is another.
             cat > orphan <<'END'
-            (setsid sh -c 'until [ -e go ]; do sleep 0.05; done; cat "$1" > read 2> refused; echo $? > ended' sh "$1" &) &
+            (setsid sh -c '
+              while [ -d "$ROOT" ] && [ ! -e go ]; do sleep 0.05; done
+              cat "$1" > read 2> refused; echo $? > ended' sh "$1" &) &
             END
             run sh orphan "$A/tree/file1"
             kill -TERM "$(cat "$ROOT/a/daemon.lock")"
@@ -273,8 +275,8 @@ extension EndToEnd {
       }
     }
 
-    /// A page fault that waits for a download has its process's memory map; looking at the process must not
-    /// wait for that.
+    /// A page fault that waits for a download has its process's memory map; looking at the process
+    /// must not wait for that.
     @Test func aPageFaultIsAnsweredWhileThreadsMapMemory() async throws {
       try await withEvictedTree { account in
         try await account.script(

@@ -4,7 +4,8 @@ import Testing
 /// Mounts go on when their daemon dies or is replaced: programs see a pause and no error.
 extension EndToEnd {
   @Suite struct KeeperTests {
-    /// The kernel sends requests again since Linux 6.9, and forgets names on demand since Linux 6.16.
+    /// The kernel sends requests again since Linux 6.9, and forgets names on demand since Linux
+    /// 6.16.
     private static let canKeep: Bool = {
       var name = utsname()
       guard uname(&name) == 0 else { return false }
@@ -44,8 +45,8 @@ extension EndToEnd {
       }
     }
 
-    /// Each operation that changes a name, and the point right after it: the daemon has done it and dies
-    /// before the kernel has an answer.
+    /// Each operation that changes a name, and the point right after it: the daemon has done it and
+    /// dies before the kernel has an answer.
     private static let changes: [(point: String, operation: String)] = [
       ("make.made", #"mkdir "$A/new" && [ -d "$A/new" ]"#),
       ("make.made", #"ln -s nowhere "$A/symbolic" && [ -L "$A/symbolic" ]"#),

@@ -237,7 +237,7 @@ extension EndToEnd {
           same "$(mounts | wc -l)" 2
           same "$(cat "$base/other/notes/Documents/file")" text
           mount --bind "$base/tree/notes" "$base/bound"
-          refused "also mounted at $base/bound" as_a unmount "$base/tree/notes"
+          refused "also mounted at .$base/bound" as_a unmount "$base/tree/notes"
           umount "$base/bound"
           as_a unmount "$base/tree/notes"
           same "$(mounts)" ''

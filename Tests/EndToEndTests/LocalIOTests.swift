@@ -39,10 +39,10 @@ extension EndToEnd {
           ctypes.memmove(m + 8192, b'last', 4)
           END
           python3 map.py "$A/f" & program=$!
-          until [ -e mapped ]; do sleep 0.02; done
+          until_true 20 test -e mapped
           ! setfattr -n user.ubiquity.evict -v 1 "$A/f" 2> refusal
           grep -q 'busy' refusal
-          touch store; until [ -e stored ]; do sleep 0.02; done
+          touch store; until_true 20 test -e stored
           ! on a evict "$A/f" 2> /dev/null
           touch leave; wait $program
           synced a b

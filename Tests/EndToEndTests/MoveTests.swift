@@ -52,9 +52,9 @@ extension EndToEnd {
             # The former one is no place to go back to, and none to sign in at.
             mv "$ROOT/former" "$CLOUD"
             refused 'choose an empty place' on a account move-backend "file://$CLOUD"
-            refused 'is at' on a account move-backend "file://$ROOT/moved"
+            refused 'already at' on a account move-backend "file://$ROOT/moved"
             on a account secret > secret
-            refused 'moves from this store' \
+            refused 'moves from this backend' \
               on c account sign-in --backend "file://$CLOUD" --secret-file secret
             on c account sign-in --backend "file://$ROOT/moved" --secret-file secret --device-name c
             mkdir "$ROOT/mount-c"; on c mount "$CONTAINER" "$ROOT/mount-c"; synced c

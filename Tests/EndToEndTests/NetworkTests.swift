@@ -92,7 +92,7 @@ extension EndToEnd {
         try await account.device("a")
         try await account.script(
           Self.helpers + """
-            on a limit | grep 'Up: no limit; down: no limit' > /dev/null
+            on a limit | grep 'Upload: no limit; download: no limit' > /dev/null
             on a limit --up 2MB/s --down 64KiB/s
             is uploadLimit a 2000000
             is downloadLimit a 65536

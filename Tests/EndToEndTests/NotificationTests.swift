@@ -3,8 +3,8 @@ import Testing
 /// What programs that watch a mount with inotify are told of what other devices do.
 extension EndToEnd {
   @Suite struct NotificationTests {
-    /// `watching DIRECTORY...`: a recursive watch of a's documents, from when it returns.
-    /// `since WHAT`: the events since it was called last, as `EVENTS PATH`, without cookies, and without
+    /// `watching DIRECTORY...`: a recursive watch of a's documents, from when it returns. `since
+    /// WHAT`: the events since it was called last, as `EVENTS PATH`, without cookies, and without
     /// what the watcher itself causes by looking into a directory that it got to know.
     private static let watching = #"""
       watching() {
@@ -25,8 +25,9 @@ extension EndToEnd {
       told() { lines | tail -n +$((seen + 1)) | sed "s/^[^ ]* //; s|$A/||; s|$A||"; }
       # tells EXPECTED: these lines have come since the last time, and no others
       tells() {
-        local end=$((SECONDS + 10))
+        local end=$((SECONDS + 30))
         until [ "$(told)" = "$1" ] || [ $SECONDS -ge $end ]; do sleep 0.05; done
+        # Nothing tells that more events do not happen.
         sleep 0.1; same "$(told)" "$1"
         seen=$(lines | wc -l)
       }

@@ -38,7 +38,7 @@ extension EndToEnd {
             grep '"openFiles":\\[{' "$ROOT/status" | grep '"path":"Documents/log"' > /dev/null
             grep '"name":"bash"' "$ROOT/status" | grep '"pid":'$$ > /dev/null
             exits 7 on a sync --wait --timeout 1 2> "$ROOT/late"
-            grep 'Documents/log.*open for writing in bash' "$ROOT/late" > /dev/null
+            grep 'Documents/log.*open for writing by bash' "$ROOT/late" > /dev/null
             until_true 30 reads "$B/log" one
             echo two >&7
             until_true 30 reads "$B/log" "$(printf 'one\\ntwo')"
@@ -74,6 +74,7 @@ extension EndToEnd {
             # Longer than the pause after which another file is uploaded.
             exec 7> "$A/beside"; echo text >&7
             until_true 30 reads "$B/beside" text
+            # Nothing tells that the upload of the database does not happen.
             sleep 1
             not has "$B/data.db-wal"
             not has "$B/data.db-shm"

@@ -3,8 +3,8 @@ import Testing
 /// Directories that are one document, on real mounts.
 extension EndToEnd {
   @Suite struct PackageTests {
-    /// `Tests/packages` has what edits a package of 200 files, in which every file says the number of
-    /// the edit, and what samples it all the while.
+    /// `Tests/packages` has what edits a package of 200 files, in which every file says the number
+    /// of the edit, and what samples it all the while.
     private static let tools = #"""
       uploaded() { on "$1" status --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["traffic"]["bytesUploaded"])'; }
       downloaded() { on "$1" status --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["traffic"]["bytesDownloaded"])'; }
@@ -28,6 +28,7 @@ extension EndToEnd {
               until_true 60 shows "$B/p.pages" $number
             done
             up=$(($(uploaded a) - before)); down=$(($(downloaded b) - start))
+            # Nothing tells that a mixture does not happen.
             sleep 1; touch stop; wait $sampler || { cat samples >&2; exit 1; }
             # And back, so that the package is edited on two devices.
             python3 "$SOURCES/Tests/packages/sample.py" "$A/p.pages" stop-a > samples-a 2>&1 & other=$!
@@ -35,6 +36,7 @@ extension EndToEnd {
               python3 "$SOURCES/Tests/packages/edit.py" "$B/p.pages" $number 0.2
               until_true 60 shows "$A/p.pages" $number
             done
+            # Nothing tells that a mixture does not happen.
             sleep 1; touch stop-a
             wait $other || { cat samples-a >&2; exit 1; }
             tail -n 1 samples samples-a
@@ -78,6 +80,7 @@ extension EndToEnd {
               fi
               until_true 60 shows "$B/p.pages" $number
             done
+            # Nothing tells that a mixture does not happen.
             sleep 1; touch stop
             wait $sampler || { cat samples >&2; exit 1; }
             tail -n 1 samples

@@ -1,6 +1,7 @@
 import Testing
 
-/// What presenters are told after it has happened. Source: NSFilePresenter, "Responding to Changes".
+/// What presenters are told after it has happened. Source: NSFilePresenter, "Responding to
+/// Changes".
 extension EndToEnd {
   @Suite struct PresenterEventsTests {
     /// Source: NSFilePresenter, presentedItemDidChange, presentedItemDidMove(to:) and
@@ -75,7 +76,8 @@ extension EndToEnd {
       }
     }
 
-    /// Source: NSFilePresenter, presentedSubitemDidChange(at:): of a package its presenter hears that it changed.
+    /// Source: NSFilePresenter, presentedSubitemDidChange(at:): of a package its presenter hears
+    /// that it changed.
     @Test func aPackagesPresenterIsTold() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -96,7 +98,8 @@ extension EndToEnd {
       }
     }
 
-    /// Source: NSFilePresenter, "Responding to Changes"; what the sync engine does is asked for before.
+    /// Source: NSFilePresenter, "Responding to Changes"; what the sync engine does is asked for
+    /// before.
     @Test func whatAnotherDeviceDidIsTold() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -124,7 +127,8 @@ extension EndToEnd {
       }
     }
 
-    /// Source: NSFileCoordinator, init(filePresenter:): its presenter hears nothing of its own changes.
+    /// Source: NSFileCoordinator, init(filePresenter:): its presenter hears nothing of its own
+    /// changes.
     @Test func aPresentersOwnChangesAreNotToldToIt() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -166,8 +170,8 @@ extension EndToEnd {
       }
     }
 
-    /// Source: NSFilePresenter, relinquishPresentedItem(toWriter:): the writer first, then it takes up again, then
-    /// it hears what the writer did.
+    /// Source: NSFilePresenter, relinquishPresentedItem(toWriter:): the writer first, then it takes
+    /// up again, then it hears what the writer did.
     @Test func whatAWriterDidIsToldWhenItHasEnded() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -208,8 +212,8 @@ extension EndToEnd {
       }
     }
 
-    /// A save by renaming is a change of the item, not a move, however it is done.
-    /// Source: NSFilePresenter, presentedItemDidChange; NSFileCoordinator, of which a claim is on a URL.
+    /// A save by renaming is a change of the item, not a move, however it is done. Source:
+    /// NSFilePresenter, presentedItemDidChange; NSFileCoordinator, of which a claim is on a URL.
     @Test func aSaveByRenamingIsAChange() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -248,7 +252,8 @@ extension EndToEnd {
       }
     }
 
-    /// A client that reads nothing while much happens loses no fact: each once, or that it is to look at all.
+    /// A client that reads nothing while much happens loses no fact: each once, or that it is to
+    /// look at all.
     @Test func whoDoesNotReadLosesNoFact() async throws {
       try await withAccount { account in
         try await account.device("a")

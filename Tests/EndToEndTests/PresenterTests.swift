@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// The control socket from outside: the page's own example, and presenters. Source: `docs/control-protocol.md`;
-/// Apple's documentation of `NSFilePresenter`.
+/// The control socket from outside: the page's own example, and presenters. Source:
+/// `docs/control-protocol.md`; Apple's documentation of `NSFilePresenter`.
 extension EndToEnd {
   @Suite struct ControlProtocolExampleTests {
     private static var example: String {
@@ -28,6 +28,7 @@ extension EndToEnd {
               refused 'no such file' python3 "$ROOT/hold.py" "$ROOT/a" "$mountpoint" Documents/missing/file
               exec 7>> "$A/file"
               python3 "$ROOT/hold.py" "$ROOT/a" "$mountpoint" Documents/file 7>&- & holder=$!
+              # Nothing tells when the claim waits. The order of the lines is the same before that.
               sleep 0.3; echo before >&7; exec 7>&-
               wait $holder
               same "$(tail -n 2 "$A/file")" "$(printf 'before\nwritten under a claim')"
@@ -118,8 +119,8 @@ extension EndToEnd {
       }
     }
 
-    /// Messages of right and wrong shapes, with members missing, twisted and of any size, and connections
-    /// that end in the middle: whatever comes, the others go on.
+    /// Messages of right and wrong shapes, with members missing, twisted and of any size, and
+    /// connections that end in the middle: whatever comes, the others go on.
     @Test func hostileMessagesHarmNobody() async throws {
       try await withAccount { account in
         try await account.device("a")

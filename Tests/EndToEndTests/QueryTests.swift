@@ -90,7 +90,7 @@ extension EndToEnd {
             refused 'character 7.*expected a value' on a query 'size >'
             { on a query 'size > x' 2>&1 || true; } | tail -n 1 | grep -q '^ *^$'
             refused 'no attribute' on a query 'sise > 1'
-            refused 'no scope' on a query --scope all x
+            refused 'not a scope' on a query --scope all x
             exits 3 on a query --within /tmp x
             """#)
       }

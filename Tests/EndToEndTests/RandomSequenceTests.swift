@@ -2,7 +2,8 @@ import Foundation
 import Testing
 
 /// Random sequences of system calls on a mount and on a native directory, call by call.
-/// `Tests/OperationRunner` does them; what it does not compare, and why, stands with its `Comparison`.
+/// `Tests/OperationRunner` does them; what it does not compare, and why, stands with its
+/// `Comparison`.
 extension EndToEnd {
   @Suite(.enabled(if: TestAccount.isRoot)) struct RandomSequenceTests {
     /// For all to be shown, the native directory is mounted with what every mount has.

@@ -143,8 +143,8 @@ extension EndToEnd {
             synced a
             set_back
             exits 1 on a sync --wait --timeout 60
-            what="the store of $CONTAINER went back to an earlier state: "
-            remedy="run: ubiquityfs store recover $CONTAINER"
+            what="the backend of \\"$CONTAINER\\" went back to an earlier state: "
+            remedy="run \\`ubiquityfs store recover $CONTAINER\\`"
             # says FILE: a line has both
             says() {
               grep -F -- "$what" "$1" | grep -F -- "$remedy" > /dev/null && return
@@ -283,7 +283,7 @@ extension EndToEnd {
             exits 1 on a doctor > doctor 2>&1
             grep -F 'ubiquityfs store recover' doctor > /dev/null
             on a store recover > recovered
-            grep -F 'object "format" again' recovered > /dev/null
+            grep 'Restored .* object "format"' recovered > /dev/null
             cmp format "$CLOUD/format"
             on a doctor
             # All objects are lost.

@@ -76,7 +76,7 @@ extension EndToEnd {
             on a offline on
             for n in $(seq 8); do head -c 1048576 /dev/urandom > "source$n"; cp "source$n" "$A/file$n"; done
             for n in $(seq 8); do cmp "source$n" "$A/file$n"; done
-            complains() { on a status | grep > /dev/null 'budget of 4194304 bytes is passed.*not uploaded yet'; }
+            complains() { on a status | grep > /dev/null 'budget of 4194304 bytes is exceeded.*not uploaded yet'; }
             until_true 60 complains
             [ "$(space a notUploaded)" -ge 8388608 ]
             [ "$(space a overshoot)" -ge 4194304 ]
@@ -200,7 +200,8 @@ extension EndToEnd {
       }
     }
 
-    /// Without a budget too, where the daemon does the writing. With passthrough the kernel tells nobody.
+    /// Without a budget too, where the daemon does the writing. With passthrough the kernel tells
+    /// nobody.
     @Test(.enabled(if: TestAccount.isRoot)) func aFullDiskEvictsBeforeAWriteFails() async throws {
       try await withAccount { account in
         try await account.device("a")

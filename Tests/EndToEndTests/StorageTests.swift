@@ -190,6 +190,7 @@ extension EndToEnd {
             on a coordinate read "$A/one" -- cat hold > /dev/null & reader=$!
             exec 3> hold
             on a storage delete "$CONTAINER" --document "$A/one" --yes 3>&- & deleter=$!
+            # Nothing tells that the deletion does not happen.
             sleep 1; [ -e "$A/one" ]
             exec 3>&-; wait "$reader"; wait "$deleter"
             [ ! -e "$A/one" ]
@@ -241,7 +242,7 @@ extension EndToEnd {
             on b offline on
             rm "$B/other"
             exits 5 on b storage delete "$CONTAINER" --all --yes 2> held
-            grep '^Deleted 300 documents .*, on this device alone\.$' held
+            grep '^Deleted 300 documents .*, only on this device\.$' held
             grep '^ubiquityfs: .*paused.*--confirm-deletions' held
             on b offline off
             exits 5 on b sync --wait --timeout 60

@@ -1,10 +1,11 @@
 import Testing
 
-/// The coordination half of UbiquityKit, in programs of their own (`Tests/KitScenarios`) on real mounts. Source:
-/// Apple's documentation of `NSFileCoordinator` and `NSFilePresenter`.
+/// The coordination half of UbiquityKit, in programs of their own (`Tests/KitScenarios`) on real
+/// mounts. Source: Apple's documentation of `NSFileCoordinator` and `NSFilePresenter`.
 extension EndToEnd {
   @Suite struct UbiquityKitCoordinationTests {
-    /// kit DEVICE SCENARIO...: a scenario as a program of that device. `background` has it held by the pipe 6.
+    /// kit DEVICE SCENARIO...: a scenario as a program of that device. `background` has it held by
+    /// the pipe 6.
     static let prelude = #"""
       kit() { local device=$1; shift; UBIQUITYFS_STATE=$ROOT/$device KitScenarios "$@"; }
       starts() { # NAME WORD DEVICE SCENARIO...: in the background until `ends NAME`; what it says is in $ROOT/NAME
@@ -28,7 +29,8 @@ extension EndToEnd {
 
       """#
 
-    /// Every form and option, what is not there, what is in no container, errors that accessors throw.
+    /// Every form and option, what is not there, what is in no container, errors that accessors
+    /// throw.
     @Test func everyFormHoldsAClaim() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -48,7 +50,8 @@ extension EndToEnd {
       }
     }
 
-    /// Readers share, a writer is alone, among programs of either kind; the claim ends with the program.
+    /// Readers share, a writer is alone, among programs of either kind; the claim ends with the
+    /// program.
     @Test func programsTakeTurns() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -62,6 +65,7 @@ extension EndToEnd {
             starts one holding a coordinate-hold write "$A/file"
             exits 5 on a coordinate read "$A/file" --no-wait -- true
             starts two waiting a coordinate-wait "$A/file"
+            # Nothing tells that the second program does not get the claim.
             sleep 0.5; not grep given "$ROOT/two"
             kill -9 $pid_one; wait $pid_one || true
             until_true 20 grep -qx "given $A/file" "$ROOT/two"
@@ -81,6 +85,7 @@ extension EndToEnd {
             mkdir "$A/old"; echo 1 > "$A/old/file"
             starts one holding a coordinate-hold write "$A/old"
             starts two waiting a coordinate-wait "$A/old/file"
+            # Nothing tells when the claim waits.
             sleep 0.5; mv "$A/old" "$A/new"
             ends one
             until_true 20 grep -qx "given $A/new/file" "$ROOT/two"
@@ -92,7 +97,8 @@ extension EndToEnd {
       }
     }
 
-    /// `cancel()`, and a task's end: NSUserCancelledError, and the claim is not held by anybody after that.
+    /// `cancel()`, and a task's end: NSUserCancelledError, and the claim is not held by anybody
+    /// after that.
     @Test func waitingIsGivenUp() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -107,7 +113,8 @@ extension EndToEnd {
       }
     }
 
-    /// NSUbiquitousFileUnavailableError for what is not here and cannot be fetched; online it is fetched first.
+    /// NSUbiquitousFileUnavailableError for what is not here and cannot be fetched; online it is
+    /// fetched first.
     @Test func whatIsNotHereIsFetchedOrUnavailable() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -183,7 +190,8 @@ extension EndToEnd {
       }
     }
 
-    /// What happened in a directory: what appears, moves and changes in it, of this device and of others.
+    /// What happened in a directory: what appears, moves and changes in it, of this device and of
+    /// others.
     @Test func presentersOfDirectoriesAreTold() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -210,8 +218,8 @@ extension EndToEnd {
       }
     }
 
-    /// A document follows its file; what is removed closes it. Source: iCloud Design Guide, "App Responsibilities for
-    /// Using iCloud Documents".
+    /// A document follows its file; what is removed closes it. Source: iCloud Design Guide, "App
+    /// Responsibilities for Using iCloud Documents".
     @Test func documentsFollowTheirFiles() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -273,7 +281,8 @@ extension EndToEnd {
       }
     }
 
-    /// One that cannot save, or make room, makes the claim fail, with its reason; another device's change goes on.
+    /// One that cannot save, or make room, makes the claim fail, with its reason; another device's
+    /// change goes on.
     @Test func onesThatCannotAreHeard() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -347,7 +356,8 @@ extension EndToEnd {
       }
     }
 
-    /// A package that is a document arrives as a whole, and what did not change is not uploaded again.
+    /// A package that is a document arrives as a whole, and what did not change is not uploaded
+    /// again.
     @Test func packagesOfDocumentsSynchronise() async throws {
       try await withAccount { account in
         try await account.device("a")
@@ -378,7 +388,8 @@ extension EndToEnd {
 
       """#
 
-    /// The notes of the tutorial on two devices: an edit arrives while the note is open, and is saved by itself.
+    /// The notes of the tutorial on two devices: an edit arrives while the note is open, and is
+    /// saved by itself.
     @Test func notesArriveOnTheOtherDevice() async throws {
       try await withAccount { account in
         try await account.device("a")

@@ -1,19 +1,25 @@
 import Testing
 
-/// Programs on UbiquityKit (Tests/KitScenarios) as processes of their own, against real daemons. Each test
-/// says where what it does is from.
+/// Programs on UbiquityKit (Tests/KitScenarios) as processes of their own, against real daemons.
+/// Each test says where what it does is from.
 extension EndToEnd {
   @Suite struct UbiquityKitTests {
-    /// `kit DEVICE SCENARIO ARGUMENT...`
+    /// `kit DEVICE SCENARIO ARGUMENT...`; `stops DEVICE` ends the daemon of a device.
     static let kit = """
       kit() { local device=$1; shift; UBIQUITYFS_STATE=$ROOT/$device UBIQUITYFS_CONTAINERS=$CONTAINER KitScenarios "$@"; }
+      stopped() { ! kill -0 "$1" 2>/dev/null; }
+      stops() {
+        local pid
+        pid=$(on "$1" status --json | sed 's/.*"pid":\\([0-9]*\\).*/\\1/')
+        kill "$pid"; until_true 60 stopped "$pid"
+      }
 
       """
 
     // MARK: The account
 
-    /// iCloud Design Guide, Listing 1-1, "Obtaining the iCloud token"; WWDC 2012, session 209, on finding an
-    /// account.
+    /// iCloud Design Guide, Listing 1-1, "Obtaining the iCloud token"; WWDC 2012, session 209, on
+    /// finding an account.
     @Test func listing1_1_theTokenIsOfTheAccount() async throws {
       try await withAccount { account in
         try await account.script(
@@ -40,7 +46,8 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-2, "Archiving iCloud availability in the user defaults database".
+    /// iCloud Design Guide, Listing 1-2, "Archiving iCloud availability in the user defaults
+    /// database".
     @Test func listing1_2_theTokenIsArchivedAndCompared() async throws {
       try await withAccount { account in
         try await account.script(
@@ -57,8 +64,9 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-3, "Registering for iCloud availability change notifications", and
-    /// "Handle Changes in iCloud Availability"; WWDC 2012, session 209, on its change.
+    /// iCloud Design Guide, Listing 1-3, "Registering for iCloud availability change
+    /// notifications", and "Handle Changes in iCloud Availability"; WWDC 2012, session 209, on its
+    /// change.
     @Test func listing1_3_whoSignsInAndOutIsHeardOf() async throws {
       try await withAccount { account in
         try await account.script(
@@ -70,9 +78,9 @@ extension EndToEnd {
             on a offline on; on a offline off
             on a account sign-out; until_true 20 said 'account gone'
             # A daemon that ends and one that begins are no change; what happens then is told.
-            kill "$(on a status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"; sleep 1
+            stops a
             on a account sign-in; until_true 20 said 'account there'
-            kill "$(on a status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"; sleep 1
+            stops a
             on a status > /dev/null
             on a account sign-out; until_true 20 said 'account gone'
             wait $!
@@ -94,8 +102,8 @@ extension EndToEnd {
       }
     }
 
-    /// iCloud Design Guide, Listing 1-5, "Obtaining the URL to your ubiquity container"; WWDC 2012, session
-    /// 209, on the container that is made when it is first asked for.
+    /// iCloud Design Guide, Listing 1-5, "Obtaining the URL to your ubiquity container"; WWDC 2012,
+    /// session 209, on the container that is made when it is first asked for.
     @Test func listing1_5_theContainerIsMadeAndMounted() async throws {
       try await withAccount { account in
         try await account.device("b")
@@ -328,7 +336,7 @@ extension EndToEnd {
             same "$(cat one "$A/two" "$A/three" | tr '\n' ' ')" '1 2 3 '
             same "$(ls -A "$A" | tr '\n' ' ')" 'three two '; same "$(ls -A "$A_MOUNT")" Documents
             [ -S with/socket ]; [ ! -e three ]; same "$(find "$WORK" -name '.moving*')" ''
-            # It waits for who has what it moves.
+            # It waits for who has what it moves. Nothing tells when it waits.
             on a coordinate write "$A/two" -- bash -c 'touch held; sleep 2; echo 4 > "$0"' "$A/two" &
             until_true 10 test -e held
             same "$(kit a move out "$A/two" moved)" done; same "$(cat moved)" 4; wait $!

@@ -44,8 +44,8 @@ extension EndToEnd {
         """#)
     }
 
-    /// iCloud Design Guide, "App Responsibilities for Using iCloud Documents": the nominated winner is
-    /// accepted, and versions that are out of date are removed.
+    /// iCloud Design Guide, "App Responsibilities for Using iCloud Documents": the nominated winner
+    /// is accepted, and versions that are out of date are removed.
     @Test func theCurrentVersionIsKept() async throws {
       try await withConflict(
         #"""
@@ -112,7 +112,7 @@ extension EndToEnd {
         #"""
         same "$(kit b set-resolved "$B/note.txt")" true; synced a
         on a unmount "$A_MOUNT"
-        kill "$(on a status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"; sleep 1
+        stops a
         on a mount "$CONTAINER" "$A_MOUNT"; same "$(conflicts a b)" 00; same "$(kinds a)" 'current b resolved a '
         same "$(kit a mark "$A/note.txt" unresolved)" done; synced b
         same "$(conflicts a b)" 11; same "$(kinds b)" 'current b unresolved a '
@@ -151,7 +151,7 @@ extension EndToEnd {
         called: called,
         #"""
         kit a replace-late "$A/note.txt" "$WORK/go" > answer & late=$!
-        for n in $(seq 600); do [ -e go.listed ] && break; sleep 0.1; done
+        until_true 60 test -e go.listed
         echo 'edited since' > "$B/note.txt"; synced b a
         touch go; wait $late
         same "$(cat answer)" 255
@@ -159,7 +159,8 @@ extension EndToEnd {
         """#)
     }
 
-    /// As programs do it: within a coordinated write, which keeps the sync engine from the document.
+    /// As programs do it: within a coordinated write, which keeps the sync engine from the
+    /// document.
     @Test func aConflictIsSettledWithinACoordinatedWrite() async throws {
       try await withConflict(
         #"""

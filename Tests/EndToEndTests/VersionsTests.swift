@@ -4,7 +4,8 @@ import Testing
 extension EndToEnd {
   @Suite struct VersionsTests {
     /// Two devices with a conflict on `d/file`, a's earlier edit being the version. `$MIRROR_A` and
-    /// `$MIRROR_B` are the file's directories of versions, `$LOSER` and `$CURRENT` the names in them.
+    /// `$MIRROR_B` are the file's directories of versions, `$LOSER` and `$CURRENT` the names in
+    /// them.
     private static let conflict = """
       mkdir "$A/d" "$A/quiet"; seq 1 1000 > "$A/d/file"; echo plain > "$A/plain"
       synced a b
@@ -291,8 +292,8 @@ extension EndToEnd {
       }
     }
 
-    /// The device with the losing edit is killed at every step of settling the conflict. At each, the
-    /// loser is in the log or still here; afterwards both devices have it.
+    /// The device with the losing edit is killed at every step of settling the conflict. At each,
+    /// the loser is in the log or still here; afterwards both devices have it.
     @Test func whatLosesOutlivesACrashAtEveryStep() async throws {
       try await withAccount { account in
         try await account.device("a")

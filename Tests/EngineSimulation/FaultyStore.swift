@@ -1,7 +1,7 @@
 import Backend
 
-/// The cloud as one life of a device sees it: late, failing before or after it did something, and at
-/// times without the newest objects.
+/// The cloud as one life of a device sees it: late, failing before or after it did something, and
+/// at times without the newest objects.
 final class FaultyStore: ObjectStore, @unchecked Sendable {
   // Unchecked: the simulation has one thread.
   private let cloud: Cloud

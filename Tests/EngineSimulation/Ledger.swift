@@ -2,8 +2,9 @@ import Model
 
 /// What the devices of an account wrote, and what became of it.
 ///
-/// A content is known by its manifest, which names its bytes: so it is known too where there is only a
-/// placeholder. No two contents are the same, since each has a number of its own in its bytes.
+/// A content is known by its manifest, which names its bytes: so it is known too where there is
+/// only a placeholder. No two contents are the same, since each has a number of its own in its
+/// bytes.
 final class Ledger {
   /// Hashes of all bytes that a file ever had after a call of a program.
   private(set) var contents: Set<Int> = []
@@ -30,8 +31,8 @@ final class Ledger {
   private(set) var linked: Set<ItemID> = []
   private var removed: Set<ItemID> = []
   private var losesAttributes = false
-  /// All that attributes were ever given: a directory that is made on two devices at once becomes one
-  /// item, with what both had.
+  /// All that attributes were ever given: a directory that is made on two devices at once becomes
+  /// one item, with what both had.
   private(set) var values: Set<[UInt8]> = []
   private(set) var attributes: [AttributeKey: Values] = [:]
   private var number: UInt64 = 0
@@ -171,8 +172,8 @@ final class Ledger {
     attributes[key, default: Values()].mayBeMissing = true
   }
 
-  /// Who removes an item does away with what it has, and with what others give it who do not know yet:
-  /// only a content that they write brings it back, as they have it.
+  /// Who removes an item does away with what it has, and with what others give it who do not know
+  /// yet: only a content that they write brings it back, as they have it.
   func removeAttributes(of item: ItemID) { removed.insert(item) }
 
   /// A version of a package goes, with whatever its files had: nobody takes apart what that was.

@@ -3,8 +3,8 @@ import Glibc
 import Platform
 import SystemPackage
 
-/// `EngineSimulation FIRST-SEED COUNT`: simulated runs of two to five devices, each of one seed and in a
-/// process of its own. Without a count it goes on until a run fails or it is interrupted.
+/// `EngineSimulation FIRST-SEED COUNT`: simulated runs of two to five devices, each of one seed and
+/// in a process of its own. Without a count it goes on until a run fails or it is interrupted.
 ///
 /// - `SIMULATION_TRACE=1` tells a run step by step, `SIMULATION_TALLY=1` counts what was done.
 /// - `SIMULATION_TRACES=1` gives a number for each run that is the same when it goes the same way.

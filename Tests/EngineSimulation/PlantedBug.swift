@@ -1,7 +1,7 @@
 import Platform
 
-/// Mistakes that the simulation makes on request, around the engine; `PlantedMistake` has those that
-/// the engine makes. Both are there to show that it would see them.
+/// Mistakes that the simulation makes on request, around the engine; `PlantedMistake` has those
+/// that the engine makes. Both are there to show that it would see them.
 enum PlantedBug: String, CaseIterable {
   /// Two devices both hear that they were first.
   case overwritesSegments

@@ -2,9 +2,9 @@ import CSimulation
 
 /// Runs everything of the process on one thread, one piece after the other, in virtual time.
 ///
-/// Which of the pieces that could run is next is the seed's choice; when there is none, time goes on to
-/// the next timer. Every piece belongs to an owner, one life of a device: who makes a piece gives it
-/// its own. When a life ends as in a crash its pieces are never run.
+/// Which of the pieces that could run is next is the seed's choice; when there is none, time goes
+/// on to the next timer. Every piece belongs to an owner, one life of a device: who makes a piece
+/// gives it its own. When a life ends as in a crash its pieces are never run.
 final class Scheduler {
   /// The process's one; the callback from C has no other way to it.
   nonisolated(unsafe) static var current = Scheduler(seed: 0)
@@ -104,8 +104,8 @@ final class Scheduler {
 
   // MARK: Running
 
-  /// Runs one piece whose time has come, or goes on to the next time up to `limit`; false when there
-  /// is nothing until then.
+  /// Runs one piece whose time has come, or goes on to the next time up to `limit`; false when
+  /// there is nothing until then.
   private func step(until limit: Int64) -> Bool {
     if ready.isEmpty {
       guard let next = timers.last, next.time <= limit else { return false }

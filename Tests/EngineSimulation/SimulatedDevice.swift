@@ -13,7 +13,8 @@ extension CompactionPolicy {
     return policy
   }
 
-  /// So that every run compacts again and again, and devices are away for longer than the log reaches.
+  /// So that every run compacts again and again, and devices are away for longer than the log
+  /// reaches.
   fileprivate static var restless: CompactionPolicy {
     let second = Int64(1_000_000_000)
     var policy = CompactionPolicy()
@@ -79,11 +80,11 @@ final class SimulatedDevice: @unchecked Sendable {
   private var isStopping = false
   /// The places where it can crash that are to be passed before it does; nil for never.
   private var placesLeft: Int?
-  /// What its files held when it was to crash, in the midst of a piece. That piece goes on to its end,
-  /// and nothing of it counts any more.
+  /// What its files held when it was to crash, in the midst of a piece. That piece goes on to its
+  /// end, and nothing of it counts any more.
   private var remains: String?
-  /// Lives that ended in a crash. Their tasks stay where they are for ever, and they with them: nothing
-  /// of them may run any more, not even what frees them.
+  /// Lives that ended in a crash. Their tasks stay where they are for ever, and they with them:
+  /// nothing of them may run any more, not even what frees them.
   private var dead: [DeviceLife] = []
   var random: SeededGenerator
   /// For what only some runs have: the others go on as they did.
@@ -227,8 +228,8 @@ final class SimulatedDevice: @unchecked Sendable {
     world.scheduler.afterPiece = { [self] in bury() }
   }
 
-  /// What its files hold at this moment is what the next life finds: a copy, since this process still
-  /// has the old ones open.
+  /// What its files hold at this moment is what the next life finds: a copy, since this process
+  /// still has the old ones open.
   private func snapshot() throws {
     let next = "\(world.directory)/\(index)-\(lives)"
     guard simulation_copy(directory, next) == 0 else { throw Errno.current }

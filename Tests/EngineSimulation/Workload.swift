@@ -6,8 +6,8 @@ import Model
 import Platform
 import SystemPackage
 
-/// What a user does with files, by the calls that the kernel would make. One thing at a time for each
-/// device; while it takes, the engine works on.
+/// What a user does with files, by the calls that the kernel would make. One thing at a time for
+/// each device; while it takes, the engine works on.
 extension SimulatedDevice {
   /// Begins something at random, unless the user is still at the last thing.
   func act() {

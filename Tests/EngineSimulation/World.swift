@@ -21,7 +21,8 @@ final class World: @unchecked Sendable {
   private(set) var acts = 0
   /// What was done, and what became of it.
   private(set) var tally: [String: Int] = [:]
-  /// Of the stretch that goes on: how many acts it still has, and how long the longest pause in it is.
+  /// Of the stretch that goes on: how many acts it still has, and how long the longest pause in it
+  /// is.
   private var stretch = (left: 0, longest: Int64(0))
 
   /// A run in which nothing is wrong has a handful of these at most.

@@ -3,6 +3,7 @@ import Coordination
 import FileSystem
 import Model
 import Platform
+import TestWaiting
 import Testing
 
 /// What is told of operations through the mount.
@@ -28,8 +29,8 @@ import Testing
       ItemEvent(
         time: Timestamp(nanoseconds: 0), kind: .overflow,
         container: container.coordinator.container, path: []))
-    for _ in 0..<1000 where heard.events.withLock({ $0.last?.kind }) != .overflow {
-      try await Task.sleep(for: .milliseconds(5))
+    try await eventually("the last event is heard") {
+      heard.events.withLock { $0.last?.kind } == .overflow
     }
     hub.unsubscribe(id)
     func text(_ path: [ItemName]) -> String { path.map(\.description).joined(separator: "/") }

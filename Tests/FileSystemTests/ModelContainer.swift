@@ -93,8 +93,8 @@ final class ModelContainer: Sendable {
     parts.withLock { $0 = started }
   }
 
-  /// What fsck finds after a clean stop and a start, and content files that the start had to sweep: no
-  /// thread of the former catalog unlinks any more then.
+  /// What fsck finds after a clean stop and a start, and content files that the start had to sweep:
+  /// no thread of the former catalog unlinks any more then.
   func problems() throws -> [String] {
     system.reset()
     try catalog.close()

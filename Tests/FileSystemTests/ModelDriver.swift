@@ -5,8 +5,8 @@ import OperationSequences
 import Platform
 import SystemPackage
 
-/// Does the steps on a `ContainerFileSystem`, and what the kernel does around it: it looks every name
-/// of a path up, keeps what it was told, checks descriptors, and appends.
+/// Does the steps on a `ContainerFileSystem`, and what the kernel does around it: it looks every
+/// name of a path up, keeps what it was told, checks descriptors, and appends.
 final class ModelDriver {
   struct Slot {
     let number: InodeNumber

@@ -23,7 +23,8 @@ final class ModelRun {
   let reference: ReferenceFileSystem
   private let upkeep: Upkeep
   private var random: SeededGenerator
-  /// Without their contents, the trees after each step since the last that is known to be committed.
+  /// Without their contents, the trees after each step since the last that is known to be
+  /// committed.
   private var history: [(count: Int, tree: [String: TreeEntry])] = []
   private var trace: ((String) -> Void)?
 

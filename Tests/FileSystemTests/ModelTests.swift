@@ -89,7 +89,8 @@ import Testing
     }
   }
 
-  /// `MODEL_SEED=n MODEL_UPKEEP=kills swift test --filter replaysOneSequence` tells a run step by step.
+  /// `MODEL_SEED=n MODEL_UPKEEP=kills swift test --filter replaysOneSequence` tells a run step by
+  /// step.
   @Test func replaysOneSequence() throws {
     let environment = ProcessInfo.processInfo.environment
     let seed = environment["MODEL_SEED"].flatMap { UInt64($0) }

@@ -3,6 +3,7 @@ import Coordination
 import Glibc
 import Model
 import Platform
+import TestWaiting
 import Testing
 
 /// What is told to presenters of what is being moved at the same time.
@@ -19,8 +20,8 @@ import Testing
     func told(_ news: [PresenterNews]) { heard.withLock { $0 += news.map(\.subject) } }
   }
 
-  /// In the catalog it has its new name, its presenter is still where it was: the change is not told to
-  /// nobody.
+  /// In the catalog it has its new name, its presenter is still where it was: the change is not
+  /// told to nobody.
   @Test func aChangeWhileItIsMovedIsHeard() async throws {
     let coordinator = container.coordinator
     let (number, handle) = try container.create("f", "text")
@@ -34,16 +35,15 @@ import Testing
     let outcome = try container.catalog.rename(
       old, in: .root, to: new, in: .root, mode: .replace)
     container.system.release(handle)
-    // Time enough to tell it too early. Without suspending: in a starved thread pool that can last longer than
-    // news wait for a move.
+    // Nothing tells that the news do not come too early: this is time enough for them. Without
+    // suspending: in a starved thread pool that can last longer than news wait for a move.
     usleep(100_000)
     coordinator.noteMove(
       of: outcome.moved, from: (.root, old), to: (.root, new), replaced: nil, isExchange: false)
     coordinator.endMoving()
 
-    let end = ContinuousClock.now + .seconds(120)
-    while listener.heard.withLock({ $0.count }) < 2, ContinuousClock.now < end {
-      try await Task.sleep(for: .milliseconds(5))
+    try await eventually("the presenter has heard two things") {
+      listener.heard.withLock { $0.count } >= 2
     }
     #expect(listener.heard.withLock { $0 } == [.item(.changed), .item(.moved)])
   }

@@ -161,7 +161,7 @@ import Testing
     let key = try #require(found.contentKey)
     #expect(try Files.read(container.content.path(of: key)) == Array("two!".utf8))
     // Content that nothing names is swept at the start.
-    #expect(try problems(catalog).filter { !$0.hasSuffix("is nobody's") } == [])
+    #expect(try problems(catalog).filter { !$0.hasSuffix("belongs to no inode") } == [])
     try catalog.close()
   }
 }

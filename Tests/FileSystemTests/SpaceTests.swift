@@ -5,6 +5,7 @@ import Glibc
 import Model
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// A budget of local space, without a mount.
@@ -49,11 +50,12 @@ import Testing
   }
 
   /// After a pass that found nothing there is none for as long as that took.
-  private func room(_ size: Int, until isDone: () throws -> Bool) async throws {
-    for _ in 0..<500 {
+  private func room(
+    _ size: Int, until what: String, _ isDone: () throws -> Bool
+  ) async throws {
+    try await eventually(what) {
       await room(size)
-      if try isDone() { return }
-      try await Task.sleep(for: .milliseconds(10))
+      return try isDone()
     }
   }
 
@@ -91,7 +93,7 @@ import Testing
       container.name("below"), in: .root, to: container.name("below"), in: folder, mode: .noReplace)
     try container.catalog.setPolicy(folder, .downloadEagerlyAndKeepDownloaded)
     let free = try read("free", 1)
-    try await room(6) { try !isHere(free) }
+    try await room(6, until: "the free file is evicted") { try !isHere(free) }
     for number in [pinned, open, edited.number, below] { #expect(try isHere(number)) }
     #expect(try !isHere(free))
     let tally = try #require(space.report()?.tally)
@@ -100,7 +102,7 @@ import Testing
     #expect(tally.open >= UInt64(2 * Self.mebi))
     #expect(tally.evictable == 0)
     container.system.release(handle)
-    try await room(6) { try !isHere(open) }
+    try await room(6, until: "the closed file is evicted") { try !isHere(open) }
     #expect(try !isHere(open))
   }
 
@@ -118,7 +120,7 @@ import Testing
     await room(6)
     #expect(try used() >= before)
     container.system.release(handle)
-    try await room(6) { try used() == 0 }
+    try await room(6, until: "the partial file has no blocks") { try used() == 0 }
     #expect(try used() == 0)
     #expect(try container.content.keys().isEmpty)
     #expect(try container.system.status(number).blocks == 1)

@@ -6,8 +6,8 @@ import Platform
 import SystemPackage
 import Testing
 
-/// What a daemon was doing when it was killed, and the next one finds in the mount's record and in the
-/// state directory.
+/// What a daemon was doing when it was killed, and the next one finds in the mount's record and in
+/// the state directory.
 @Suite struct SuccessionTests {
   private func request(_ value: UInt64, isResent: Bool = false) -> RequestIdentity {
     RequestIdentity(value: value, isResent: isResent)

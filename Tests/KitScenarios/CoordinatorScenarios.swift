@@ -67,7 +67,8 @@ enum CoordinatorScenarios {
     }
     try expect(FileManager.default.fileExists(atPath: moved.path))
 
-    // "The claim is released when the accessor returns", also by throwing; the next is of another purpose.
+    // "The claim is released when the accessor returns", also by throwing; the next is of another
+    // purpose.
     struct Thrown: Error {}
     do {
       try coordinator.coordinate(writingItemAt: file) { _ in throw Thrown() }
@@ -98,8 +99,8 @@ enum CoordinatorScenarios {
     try expect(text == "outside")
   }
 
-  /// Links that are resolved, and copies that stay as they are: `coordinate-options DIRECTORY`, in which `link` leads
-  /// to `dir/file`.
+  /// Links that are resolved, and copies that stay as they are: `coordinate-options DIRECTORY`, in
+  /// which `link` leads to `dir/file`.
   private static func options(_ arguments: [String]) throws {
     let directory = try url(arguments)
     let link = directory.appendingPathComponent("link")
@@ -131,7 +132,8 @@ enum CoordinatorScenarios {
     try expect(archive == Data("PK".utf8))
   }
 
-  /// What an accessor claims never waits for it, whoever coordinates: `coordinate-nested DIRECTORY`.
+  /// What an accessor claims never waits for it, whoever coordinates: `coordinate-nested
+  /// DIRECTORY`.
   private static func nested(_ arguments: [String]) throws {
     let directory = try url(arguments)
     let file = directory.appendingPathComponent("file")
@@ -180,14 +182,12 @@ enum CoordinatorScenarios {
     try NSFileCoordinator().coordinate(writingItemAt: path) { say("given \($0.path)") }
   }
 
-  /// Gives up what somebody else holds, from another thread and by a task's end: `coordinate-cancel PATH`.
+  /// Gives up what somebody else holds, from another thread and by a task's end: `coordinate-cancel
+  /// PATH`.
   private static func cancel(_ arguments: [String]) async throws {
     let path = try url(arguments)
     let coordinator = NSFileCoordinator()
-    let canceller = Task.detached {
-      try await Task.sleep(for: .milliseconds(500))
-      coordinator.cancel()
-    }
+    let canceller = cancelling(coordinator)
     let code: Int = await withCheckedContinuation { continuation in
       Thread.detachNewThread {
         var error: NSError?
@@ -195,9 +195,11 @@ enum CoordinatorScenarios {
         continuation.resume(returning: error?.code ?? 0)
       }
     }
-    try await canceller.value
+    canceller.cancel()
+    await canceller.value
     try expect(code == 3072, "\(code)")
     let task = Task { try await NSFileCoordinator().coordinate(writingItemAt: path) { _ in } }
+    // Nothing tells that the claim waits. It is given up also if it has not begun to wait.
     try await Task.sleep(for: .milliseconds(300))
     task.cancel()
     do {
@@ -205,6 +207,17 @@ enum CoordinatorScenarios {
       try expect(false, "it was given")
     } catch let error as NSError {
       try expect(error.code == 3072, "\(error)")
+    }
+  }
+
+  /// Gives up what a coordinator waits for, until the task is cancelled. Once is not enough: a
+  /// claim that has not begun to wait cannot be given up.
+  private static func cancelling(_ coordinator: NSFileCoordinator) -> Task<Void, Never> {
+    Task.detached {
+      while !Task.isCancelled {
+        try? await Task.sleep(for: .milliseconds(300))
+        coordinator.cancel()
+      }
     }
   }
 
@@ -237,15 +250,18 @@ enum CoordinatorScenarios {
     // Not over yet: another has to wait, on whatever thread; this coordinator does not.
     let other = NSFileCoordinator()
     let waiting = Task.detached { try await other.coordinate(writingItemAt: files[2]) { _ in } }
+    // Nothing tells that the other claim waits. A claim that begins later waits, too.
     try await Task.sleep(for: .milliseconds(300))
     try await coordinator.coordinate(writingItemAt: files[2]) { _ in }
-    other.cancel()
+    let canceller = cancelling(other)
     do {
       try await waiting.value
       try expect(false, "it did not wait")
     } catch let error as NSError {
       try expect(error.code == 3072, "\(error)")
     }
+    canceller.cancel()
+    await canceller.value
     completion?()
     try await other.coordinate(writingItemAt: files[2]) { _ in }
 
@@ -270,7 +286,8 @@ enum CoordinatorScenarios {
     try expect(text == "one")
   }
 
-  /// Many tasks that count in one file, each reading and writing under a claim: `coordinate-tasks PATH`.
+  /// Many tasks that count in one file, each reading and writing under a claim: `coordinate-tasks
+  /// PATH`.
   private static func tasks(_ arguments: [String]) async throws {
     let path = try url(arguments)
     try await withThrowingTaskGroup(of: Void.self) { group in

@@ -1,8 +1,10 @@
 import Foundation
+import TestWaiting
 import UbiquityKit
 
-/// `UbiquitousDocument`. Source: Apple's documentation of `UIDocument`; the iCloud Design Guide, "App Responsibilities
-/// for Using iCloud Documents" and "Designing a Document File Format for iCloud".
+/// `UbiquitousDocument`. Source: Apple's documentation of `UIDocument`; the iCloud Design Guide,
+/// "App Responsibilities for Using iCloud Documents" and "Designing a Document File Format for
+/// iCloud".
 enum DocumentScenarios {
   static let all: [String: ScenarioCommand.Scenario] = [
     "document-life": life, "document-others": others, "document-package": package,
@@ -46,8 +48,8 @@ enum DocumentScenarios {
   static func until(
     _ what: String, line: Int = #line, _ condition: () throws -> Bool
   ) async throws {
-    for _ in 0..<300 where try !condition() { try await Task.sleep(for: .milliseconds(100)) }
-    try expect(try condition(), "never: \(what)", line: line)
+    let deadline = Deadline(what, within: .seconds(60), line: line)
+    while try !condition() { try await deadline.pause() }
   }
 
   private static func stored(_ url: URL) -> String? {
@@ -88,7 +90,9 @@ enum DocumentScenarios {
     // "Enable Auto Save."
     document.edit("two")
     try expect(document.hasUnsavedChanges)
-    try await until("saved by itself") { stored(url) == "two" && !document.hasUnsavedChanges }
+    try await until("the document is saved by itself") {
+      stored(url) == "two" && !document.hasUnsavedChanges
+    }
 
     // "Never save document state unless document content was edited."
     let before = try stamp(url)
@@ -110,12 +114,12 @@ enum DocumentScenarios {
     let other = directory.appendingPathComponent("other.txt")
     try Data("from elsewhere".utf8).write(to: other)
     try expect(await document.revert(toContentsOf: other) && document.hasUnsavedChanges)
-    try await until("saved") { stored(url) == "from elsewhere" }
+    try await until("the document is saved") { stored(url) == "from elsewhere" }
 
     // It cannot be saved, and then it can.
     document.failure = NSError(domain: "example", code: 7)
     document.edit("three")
-    try await until("an error") { document.documentState == .savingError }
+    try await until("the document cannot be saved") { document.documentState == .savingError }
     try expect(document.errors.last?.code == 7 && document.hasUnsavedChanges)
     try expect(await !document.close() && !document.documentState.contains(.closed))
     document.failure = nil
@@ -167,7 +171,9 @@ enum DocumentScenarios {
       try expect(document.documentState == .editingDisabled, "\(document.documentState)")
       try Data("three".utf8).write(to: place)
     }
-    try await until("loaded") { document.text == "three" && document.documentState == .normal }
+    try await until("what was written is loaded") {
+      document.text == "three" && document.documentState == .normal
+    }
     try expect(document.calls == ["disable", "enable"] && document.loads == 1, "\(document.calls)")
 
     // Unsaved changes are saved before the other comes, not after.
@@ -176,12 +182,12 @@ enum DocumentScenarios {
       try expect(stored(place) == "four", "\(stored(place) ?? "nil")")
       try Data("five".utf8).write(to: place)
     }
-    try await until("loaded") { document.text == "five" }
+    try await until("what was written is loaded") { document.text == "five" }
 
     // Who does not ask: what was written stays, beside the document.
     try Data("unasked".utf8).write(to: url)
     document.edit("six")
-    try await until("saved") { stored(url) == "six" }
+    try await until("the document is saved") { stored(url) == "six" }
     try expect(stored(directory.appendingPathComponent("text 2.txt")) == "unasked")
 
     // Deletion closes it; what was unsaved was stored before.
@@ -190,7 +196,7 @@ enum DocumentScenarios {
       try expect(stored(place) == "seven")
       try FileManager.default.removeItem(at: place)
     }
-    try await until("closed") { document.documentState == .closed }
+    try await until("the document is closed") { document.documentState == .closed }
     try expect(!FileManager.default.fileExists(atPath: url.path))
     try expect(NSFileCoordinator.filePresenters.isEmpty)
   }
@@ -267,7 +273,7 @@ enum DocumentScenarios {
     try await NSFileCoordinator().coordinate(writingItemAt: url) { place in
       try Data("other".utf8).write(to: place.appendingPathComponent("three.txt"))
     }
-    try await until("loaded") { again.wrapper.fileWrappers?["three.txt"] != nil }
+    try await until("the new file is loaded") { again.wrapper.fileWrappers?["three.txt"] != nil }
     // A content that was replaced on the disk before it was read is none.
     let three = again.wrapper.fileWrappers?["three.txt"]
     try Data("replaced".utf8).write(to: url.appendingPathComponent("three.txt"))
@@ -276,7 +282,7 @@ enum DocumentScenarios {
     try await NSFileCoordinator().coordinate(
       writingItemAt: url.appendingPathComponent("three.txt"), options: .forDeleting
     ) { try FileManager.default.removeItem(at: $0) }
-    try await until("loaded") { again.wrapper.fileWrappers?["three.txt"] == nil }
+    try await until("the removal is loaded") { again.wrapper.fileWrappers?["three.txt"] == nil }
     try expect(again.documentState == .normal, "\(again.documentState)")
     try Data("other".utf8).write(to: url.appendingPathComponent("three.txt"))
     try expect(await again.close())

@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import UbiquityKit
 
-/// Files in containers, one call of the library each, so that a script can say when. What is printed is
-/// `done` or the code of the error.
+/// Files in containers, one call of the library each, so that a script can say when. What is
+/// printed is `done` or the code of the error.
 enum FileScenarios {
   static let scenarios: [String: ScenarioCommand.Scenario] = [
     "is-ubiquitous": { arguments in
@@ -50,8 +50,8 @@ enum FileScenarios {
     "download-all": { arguments in try downloadAll(ScenarioCommand.url(arguments[0])) },
   ]
 
-  /// `move in|out FROM TO`: the iOS 5 Tech Talk, "Moving a File into or out of the Ubiquity Container",
-  /// which has it on another queue since it may take long.
+  /// `move in|out FROM TO`: the iOS 5 Tech Talk, "Moving a File into or out of the Ubiquity
+  /// Container", which has it on another queue since it may take long.
   private static func move(_ arguments: [String]) async throws {
     let result: Result<Void, any Error> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
@@ -114,8 +114,8 @@ enum FileScenarios {
     }
   }
 
-  /// The iCloud Design Guide, "App Responsibilities for Using iCloud Documents": of the items that a program
-  /// knows of, those that are not here are asked for.
+  /// The iCloud Design Guide, "App Responsibilities for Using iCloud Documents": of the items that
+  /// a program knows of, those that are not here are asked for.
   private static func downloadAll(_ directory: URL) throws {
     let items = try FileManager.default.contentsOfDirectory(
       at: directory, includingPropertiesForKeys: nil)

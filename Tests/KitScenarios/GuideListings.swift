@@ -2,8 +2,8 @@ import Dispatch
 import Foundation
 import UbiquityKit
 
-/// The iCloud Design Guide's Listings 1-1 to 1-5 as a program would have them in Swift. What such a program
-/// shows its user is printed.
+/// The iCloud Design Guide's Listings 1-1 to 1-5 as a program would have them in Swift. What such a
+/// program shows its user is printed.
 enum GuideListings {
   static let scenarios: [String: ScenarioCommand.Scenario] = [
     "listing-1-1": { _ in print(try describe(obtainToken())) },
@@ -27,8 +27,8 @@ enum GuideListings {
   private static let tokenKey = "org.example.notes.UbiquityIdentityToken"
   private static let choiceKey = "org.example.notes.UsesICloud"
 
-  /// Listing 1-2, "Archiving iCloud availability in the user defaults database"; says what has become of
-  /// the account since the last launch.
+  /// Listing 1-2, "Archiving iCloud availability in the user defaults database"; says what has
+  /// become of the account since the last launch.
   static func archiveToken() throws -> String {
     let defaults = UserDefaults.standard
     let former = try defaults.data(forKey: tokenKey).flatMap {
@@ -54,9 +54,9 @@ enum GuideListings {
     }
   }
 
-  /// Listing 1-3, "Registering for iCloud availability change notifications", and what the guide's "Handle
-  /// Changes in iCloud Availability" has the method do: ask for the token anew, and compare. Ends after
-  /// `count` changes.
+  /// Listing 1-3, "Registering for iCloud availability change notifications", and what the guide's
+  /// "Handle Changes in iCloud Availability" has the method do: ask for the token anew, and
+  /// compare. Ends after `count` changes.
   static func observeAvailability(_ count: Int) async throws {
     let changes = AsyncStream<Void> { continuation in
       let observer = NotificationCenter.default.addObserver(
@@ -80,8 +80,8 @@ enum GuideListings {
     }
   }
 
-  /// Listing 1-4, "Inviting the user to use iCloud": asked once, when an account is there for the first
-  /// time.
+  /// Listing 1-4, "Inviting the user to use iCloud": asked once, when an account is there for the
+  /// first time.
   static func inviteUser(answer: String) {
     let defaults = UserDefaults.standard
     let isFirstLaunchWithICloud = defaults.object(forKey: choiceKey) == nil
@@ -93,8 +93,9 @@ enum GuideListings {
     defaults.synchronize()
   }
 
-  /// Listing 1-5, "Obtaining the URL to your ubiquity container": on another queue than the main one, to
-  /// which it comes back. Then writes a document, since the container is there to be written to.
+  /// Listing 1-5, "Obtaining the URL to your ubiquity container": on another queue than the main
+  /// one, to which it comes back. Then writes a document, since the container is there to be
+  /// written to.
   static func obtainContainer(_ identifier: String?) async throws {
     let container: URL? = await withCheckedContinuation { continuation in
       DispatchQueue.global(qos: .default).async {

@@ -1,8 +1,8 @@
 import Foundation
 import UbiquityKit
 
-/// Programs on UbiquityKit, each a scenario of its own: `KitScenarios NAME [ARGUMENT...]`. The tests run
-/// them as processes against real daemons, so that a mount that hangs hangs no test.
+/// Programs on UbiquityKit, each a scenario of its own: `KitScenarios NAME [ARGUMENT...]`. The
+/// tests run them as processes against real daemons, so that a mount that hangs hangs no test.
 @main
 enum ScenarioCommand {
   typealias Scenario = @Sendable ([String]) async throws -> Void

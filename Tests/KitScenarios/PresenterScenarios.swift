@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestWaiting
 import UbiquityKit
 
 /// `NSFilePresenter`. Source: Apple's documentation of `NSFilePresenter`.
@@ -143,16 +144,21 @@ enum PresenterScenarios {
     // Once is enough.
     NSFileCoordinator.addFilePresenter(second)
     try expect(NSFileCoordinator.filePresenters.count == 2)
-    func all(_ condition: () -> Bool) async throws {
-      for _ in 0..<300 where !condition() { try await Task.sleep(for: .milliseconds(100)) }
-      try expect(condition(), "\(first.words) \(second.words)")
+    func heard(_ what: String, line: Int = #line, _ condition: () -> Bool) async throws {
+      do {
+        try await eventually(what, within: .seconds(60), line: line) { condition() }
+      } catch let timeout as WaitTimeout {
+        throw Unexpected(description: "\(timeout): \(first.words) \(second.words)")
+      }
     }
 
     // "A coordinator does not ask the presenter that it was made with."
     try await NSFileCoordinator(filePresenter: first).coordinate(writingItemAt: url) { _ in
       try expect(second.words == ["relinquishToWriter"], "\(second.words)")
     }
-    try await all { second.words == ["relinquishToWriter", "reacquire"] }
+    try await heard("the second presenter reacquires") {
+      second.words == ["relinquishToWriter", "reacquire"]
+    }
     try expect(first.words.isEmpty, "\(first.words)")
     // Names and attributes alone: nobody is asked.
     try await NSFileCoordinator().coordinate(
@@ -166,15 +172,21 @@ enum PresenterScenarios {
     try await NSFileCoordinator(filePresenter: second).coordinate(
       writingItemAt: url, options: .forMerging
     ) { _ in }
-    try await all { first.words == ["relinquishToWriter", "saveChanges", "reacquire"] }
+    try await heard("the first presenter saves and reacquires") {
+      first.words == ["relinquishToWriter", "saveChanges", "reacquire"]
+    }
     try await NSFileCoordinator(filePresenter: second).coordinate(
       readingItemAt: url, options: .withoutChanges
     ) { _ in }
-    try await all { first.words.suffix(2) == ["relinquishToReader", "reacquire"] }
+    try await heard("the first presenter reacquires from a reader") {
+      first.words.suffix(2) == ["relinquishToReader", "reacquire"]
+    }
     try await NSFileCoordinator(filePresenter: second).coordinate(
       writingItemAt: url, options: .forReplacing
     ) { _ in }
-    try await all { first.words.suffix(2) == ["accommodateDeletion", "reacquire"] }
+    try await heard("the first presenter accommodates the deletion") {
+      first.words.suffix(2) == ["accommodateDeletion", "reacquire"]
+    }
     // Removed ones are not asked any more.
     NSFileCoordinator.removeFilePresenter(first)
     let before = first.words

@@ -1,4 +1,5 @@
 import Foundation
+import TestWaiting
 import UbiquityKit
 
 /// Programs that find documents with `NSMetadataQuery`.
@@ -22,18 +23,19 @@ enum QueryScenarios {
     notification.userInfo?[key] as? [NSMetadataItem] ?? []
   }
 
-  /// Waits until the program is to end: the tests make a file of that name, or fail and remove its directory.
+  /// Waits until the program is to end: the tests make a file of that name, or fail and remove its
+  /// directory.
   private static func end(_ arguments: [String]) async throws {
     let files = FileManager.default
     let directory = (arguments[0] as NSString).deletingLastPathComponent
-    while !files.fileExists(atPath: arguments[0]), files.fileExists(atPath: directory) {
-      try await Task.sleep(for: .milliseconds(50))
+    try await eventually("the test ends the program", within: .seconds(600)) {
+      files.fileExists(atPath: arguments[0]) || !files.fileExists(atPath: directory)
     }
   }
 
-  /// A query for text files in the documents, with an observer for its end and one for updates, as a program
-  /// sets it up when it has its container. Source: iOS 5 Tech Talk, "Use NSMetadataQuery to Discover Changes
-  /// in the Ubiquity Container".
+  /// A query for text files in the documents, with an observer for its end and one for updates, as
+  /// a program sets it up when it has its container. Source: iOS 5 Tech Talk, "Use NSMetadataQuery
+  /// to Discover Changes in the Ubiquity Container".
   static func notes(_ arguments: [String]) async throws {
     let query = NSMetadataQuery()
     query.searchScopes = [NSMetadataQueryUbiquitousDocumentsScope]
@@ -75,8 +77,9 @@ enum QueryScenarios {
     for observer in observers { center.removeObserver(observer) }
   }
 
-  /// The list of a program's documents: kept up to date while it is shown, with a mark for what is not here.
-  /// Source: WWDC 2012, session 209, on the live query; iCloud Design Guide, "Working with iCloud Documents".
+  /// The list of a program's documents: kept up to date while it is shown, with a mark for what is
+  /// not here. Source: WWDC 2012, session 209, on the live query; iCloud Design Guide, "Working
+  /// with iCloud Documents".
   static func list(_ arguments: [String]) async throws {
     let query = NSMetadataQuery()
     query.searchScopes = [NSMetadataQueryUbiquitousDocumentsScope]

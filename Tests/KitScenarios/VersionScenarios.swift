@@ -1,8 +1,9 @@
 import Foundation
+import TestWaiting
 import UbiquityKit
 
-/// Versions of documents. A call of the library each where a script says when, and the ways in which the
-/// iCloud Design Guide has conflicts resolved.
+/// Versions of documents. A call of the library each where a script says when, and the ways in
+/// which the iCloud Design Guide has conflicts resolved.
 enum VersionScenarios {
   static let scenarios: [String: ScenarioCommand.Scenario] = [
     "versions": { arguments in try list(ScenarioCommand.url(arguments[0])) },
@@ -50,8 +51,8 @@ enum VersionScenarios {
     "replace-late": { arguments in
       let version = try conflict(arguments[0])
       FileManager.default.createFile(atPath: arguments[1] + ".listed", contents: nil)
-      while !FileManager.default.fileExists(atPath: arguments[1]) {
-        try await Task.sleep(for: .milliseconds(20))
+      try await eventually("the file \"\(arguments[1])\" is there") {
+        FileManager.default.fileExists(atPath: arguments[1])
       }
       await ScenarioCommand.printingCode {
         _ = try version.replaceItem(at: ScenarioCommand.url(arguments[0]))

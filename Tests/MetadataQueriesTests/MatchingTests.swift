@@ -31,9 +31,11 @@ import Testing
   }
 
   @Test func otherKindsAreCompared() throws {
+    let isUploaded = try #require(MetadataAttribute(named: "isUploaded"))
+    let percentDownloaded = try #require(MetadataAttribute(named: "percentDownloaded"))
     let item: [MetadataAttribute: MetadataValue] = [
-      .size: .integer(10), .isUploaded: .flag(true), .modified: .date(1_000_000_000),
-      .percentDownloaded: .integer(50),
+      .size: .integer(10), isUploaded: .flag(true), .modified: .date(1_000_000_000),
+      percentDownloaded: .integer(50),
     ]
     for text in [
       "size == 10", "size > 9.5", "size < 10.5", "size BETWEEN {10, 11}", "size IN {1, 10.0}",
@@ -84,13 +86,14 @@ import Testing
   @Test func everyNameOfAnAttributeIsItsOwn() throws {
     var names: [String: MetadataAttribute] = [:]
     for attribute in MetadataAttribute.allCases {
-      for name in Set([attribute.rawValue, attribute.constant?.name, attribute.constant?.value]) {
+      for name in Set([attribute.key, attribute.constant?.name, attribute.constant?.value]) {
         guard let name else { continue }
         #expect(names.updateValue(attribute, forKey: name) == nil)
         #expect(MetadataAttribute(named: name) == attribute)
       }
     }
     #expect(names["kMDItemFSName"] == .name)
-    #expect(names["NSMetadataUbiquitousItemIsUploadedKey"] == .isUploaded)
+    let isUploaded = MetadataAttribute(named: "isUploaded")
+    #expect(names["NSMetadataUbiquitousItemIsUploadedKey"] == isUploaded)
   }
 }

@@ -69,17 +69,18 @@ import Testing
 
   @Test(arguments: [
     ("", 0, "a condition"), ("size >", 6, "expected a value"), ("size > 'x'", 7, "a number"),
-    ("sise > 1", 0, "no attribute “sise”"), ("Size > 1", 0, "did you mean size?"),
+    ("sise > 1", 0, "no attribute \"sise\""), ("Size > 1", 0, "did you mean size?"),
     ("name == 'x", 8, "no closing"), ("name ~ 'x'", 5, "no meaning"),
-    ("(size == 1", 10, "“)”"), ("size == 1)", 9, "the end"), ("size == 1 size == 2", 10, "the end"),
-    ("size LIKE '1'", 5, "is no text"), ("name MATCHES 'x'", 5, "no regular expressions"),
+    ("(size == 1", 10, "\")\""), ("size == 1)", 9, "the end"),
+    ("size == 1 size == 2", 10, "the end"),
+    ("size LIKE '1'", 5, "is not text"), ("name MATCHES 'x'", 5, "no regular expressions"),
     ("isUploaded == 2", 14, "0 or 1"), ("modified > 5", 11, "a date"),
     ("modified > '2026-02-29'", 11, "a date"), ("size BETWEEN {1}", 13, "two values"),
     ("size IN 1", 8, "a list"), ("downloadingStatus == 'here'", 21, "notDownloaded"),
     ("name < NULL", 7, "NULL"), ("size == %@", 8, "no argument"), ("%x == 1", 0, "expected %@"),
     ("name ==[x] 'a'", 8, "c, d or cd"), ("name == x", 8, "in quotes"),
     ("ANY name == 'a'", 0, "ANY"),
-    ("size == CAST('x', 'NSNumber')", 13, "no number"), ("'*.txt'", 7, "an operator"),
+    ("size == CAST('x', 'NSNumber')", 13, "not a number"), ("'*.txt'", 7, "an operator"),
   ])
   func whatIsWrongIsSaidWithItsPlace(text: String, offset: Int, reason: String) {
     let error = #expect(throws: PredicateError.self) { try QueryPredicate(text) }
@@ -103,7 +104,7 @@ import Testing
     #expect(
       error?.description
         == """
-        the predicate cannot be understood at character 8: expected a value, and it ends here
+        the predicate is not valid at character 8: expected a value, but the predicate ends here
           size > 
                  ^
         """)

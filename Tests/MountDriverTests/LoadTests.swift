@@ -1,31 +1,16 @@
 import Coordination
 import Glibc
 import MountDriver
+import TestWaiting
 import Testing
 
-/// Many programs at once, over each transport.
+/// Many programs at once.
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct LoadTests {
-  @Test func aMountSaysWhyItDoesNotUseTheRing() throws {
-    let mounted = try Mounted(over: .device)
-    #expect(mounted.mount.transport.name == "device")
-    #expect(mounted.mount.transport.reason == "switched off by the mount's options")
-    try mounted.mount.unmount()
-  }
-
-  @Test(.enabled(if: RingSwitch.isThere))
-  func withoutTheKernelsSwitchAMountUsesTheDevice() async throws {
-    let mounted = try Mounted(over: .device, isDeclined: false)
-    #expect(mounted.mount.transport.reason == "the fuse module's parameter enable_uring is off")
-    #expect(try await mounted.run("echo x > near; cat near").output == "x\n")
-    try mounted.mount.unmount()
-  }
-
-  /// More readers than a ring has threads wait, twice, so that places of the first time are used again.
-  // Not over io_uring, which lost a request here (docs/architecture.md, "How requests come").
-  @Test(.timeLimit(.minutes(15)), arguments: [Transport.device])
-  func readersWaitInCrowdsAndAllAreServed(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  /// Twice, so that parking places of the first time are used again.
+  @Test(.timeLimit(.minutes(15)))
+  func readersWaitInCrowdsAndAllAreServed() async throws {
+    let mounted = try Mounted()
     try mounted.appear("far", size: 8 << 20)
     for round in 0..<3 {
       let fetcher = SlowFetcher(mounted.coordinator)
@@ -54,9 +39,9 @@ struct LoadTests {
   }
 
   /// What is read is what was written, whatever else goes on.
-  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
-  func programsOnAllProcessorsDoNotMixUpTheirFiles(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(.timeLimit(.minutes(15)))
+  func programsOnAllProcessorsDoNotMixUpTheirFiles() async throws {
+    let mounted = try Mounted()
     let result = try await mounted.run(
       """
       for i in $(seq 8); do
@@ -81,10 +66,9 @@ struct LoadTests {
   }
 
   /// A signal ends a call that waits, and no other one.
-  // Not over io_uring, which lost a request here (docs/architecture.md, "How requests come").
-  @Test(.timeLimit(.minutes(15)), arguments: [Transport.device])
-  func callsAreInterruptedOneByOne(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(.timeLimit(.minutes(15)))
+  func callsAreInterruptedOneByOne() async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear((0...20).map { "far\($0)" }, size: 1 << 20)
@@ -103,13 +87,13 @@ struct LoadTests {
     fetcher.answer()
     let patience = try await patient.output
     #expect(patience == "65536\n")
-    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
+    try await eventually("the mount is not busy") { try mounted.unmountedUnlessBusy() }
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
-  func aMountIsTakenAwayUnderLoad(transport: Transport) async throws {
+  @Test(.timeLimit(.minutes(15)))
+  func aMountIsTakenAwayUnderLoad() async throws {
     for _ in 0..<5 {
-      let mounted = try Mounted(over: transport)
+      let mounted = try Mounted()
       async let load = mounted.run(
         """
         touch begun
@@ -118,13 +102,12 @@ struct LoadTests {
         done
         wait
         """)
-      while try await !mounted.run("[ -e begun ] && [ -e f1 -o -e g1 ] && echo yes").output
-        .contains("yes")
-      {}
+      try await eventually("the programs write files") {
+        try await mounted.run("[ -e begun ] && [ -e f1 -o -e g1 ] && echo yes").output
+          .contains("yes")
+      }
       mounted.mount.detach()
       #expect(try await load.status == 0)
-      // The ring's memory and descriptors are given back, though the mount is kept.
-      #expect(mounted.mount.transport.reason == "unmounted")
     }
   }
 }

@@ -40,8 +40,7 @@ import Testing
 
   @Test(arguments: [
     "policy=lazy", "policy", "casefold=1", "coordination=perhaps", "coordination", "what", "ro=1",
-    "io_uring",
-    "io_uring=on", "busy_poll", "busy_poll=on",
+    "busy_poll", "busy_poll=on",
   ])
   func othersAreRefused(option: String) {
     #expect(throws: MountOptions.Invalid.self) { try MountOptions(parsing: [option]) }

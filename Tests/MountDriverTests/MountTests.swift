@@ -6,6 +6,7 @@ import Glibc
 import Model
 import MountDriver
 import Platform
+import TestWaiting
 import Testing
 
 /// Real mounts: they need /dev/fuse.
@@ -19,9 +20,9 @@ struct MountTests {
     if let output { #expect(result.output == output) }
   }
 
-  @Test(arguments: Transport.available)
-  func aTreeIsCopiedAndIsTheSame(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func aTreeIsCopiedAndIsTheSame() async throws {
+    let mounted = try Mounted()
     try await expect(
       """
       mkdir ../tree; cd ../tree
@@ -40,9 +41,9 @@ struct MountTests {
   }
 
   /// What these programs are told by system calls, they are told natively too.
-  @Test(arguments: Transport.available, ["contents", "opening", "renaming"])
-  func systemCallsAnswerAsNatively(transport: Transport, program: String) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(arguments: ["contents", "opening", "renaming"])
+  func systemCallsAnswerAsNatively(_ program: String) async throws {
+    let mounted = try Mounted()
     let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     try await expect(
       """
@@ -57,9 +58,9 @@ struct MountTests {
   }
 
   /// Whether a program goes on to look at what it lists, or not, it is told the same.
-  @Test(arguments: Transport.available)
-  func namesAreListedWithTheRightTypesAndNumbers(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func namesAreListedWithTheRightTypesAndNumbers() async throws {
+    let mounted = try Mounted()
     try await expect(
       """
       for d in a b c; do mkdir $d $d/inner; mkfifo $d/fifo; ln -s target $d/link; for i in $(seq 300); do : > $d/f$i; done; done
@@ -70,9 +71,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func gitWorks(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func gitWorks() async throws {
+    let mounted = try Mounted()
     try await expect(
       """
       export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
@@ -85,9 +86,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(.enabled(if: access("/usr/bin/sqlite3", X_OK) == 0), arguments: Transport.available)
-  func sqliteWorks(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(.enabled(if: access("/usr/bin/sqlite3", X_OK) == 0))
+  func sqliteWorks() async throws {
+    let mounted = try Mounted()
     try await expect(
       """
       sqlite3 x.db 'pragma journal_mode=wal; create table t(a);
@@ -97,9 +98,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(.enabled(if: access("/usr/bin/getfattr", X_OK) == 0), arguments: Transport.available)
-  func attributesAreReadAndWritten(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test(.enabled(if: access("/usr/bin/getfattr", X_OK) == 0))
+  func attributesAreReadAndWritten() async throws {
+    let mounted = try Mounted()
     try await expect(
       """
       echo x > f; setfattr -n user.a -v 1 f
@@ -111,25 +112,25 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func aReadOnlyMountIsNotChanged(transport: Transport) async throws {
-    let mounted = try Mounted(options: ["ro"], over: transport)
+  @Test
+  func aReadOnlyMountIsNotChanged() async throws {
+    let mounted = try Mounted(options: ["ro"])
     try await expect(
       "! touch f; ls", in: mounted,
       prints: "touch: cannot touch 'f': Read-only file system\nDocuments\n")
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func aBusyMountStaysAndADetachedOneIsGone(transport: Transport) async throws {
+  @Test
+  func aBusyMountStaysAndADetachedOneIsGone() async throws {
     // What the daemon reads for the program, it reads no more.
-    let mounted = try Mounted(options: ["passthrough=off"], over: transport)
+    let mounted = try Mounted(options: ["passthrough=off"])
     try await expect("echo x > f", in: mounted)
     async let holder = mounted.run(
       "exec 3<f; echo > ../held; cd /; while [ ! -e \(mounted.directory)/go ]; do sleep 0.05; done; ! cat <&3"
     )
-    while !Files.exists(mounted.directory + "/held") {
-      try await Task.sleep(for: .milliseconds(10))
+    try await eventually("the program has the file open") {
+      Files.exists(mounted.directory + "/held")
     }
     #expect(throws: MountError.busy(mounted.path)) { try mounted.mount.unmount() }
     #expect(mounted.mount.isMounted)
@@ -140,9 +141,9 @@ struct MountTests {
     #expect(try await holder.status == 0)
   }
 
-  @Test(arguments: Transport.available)
-  func badMountPointsAreRefusedWithWhatToDo(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func badMountPointsAreRefusedWithWhatToDo() async throws {
+    let mounted = try Mounted()
     func start(_ path: String) throws {
       try ContainerMount(
         fileSystem: mounted.mount.fileSystem, mountpoint: path, options: MountOptions()
@@ -159,9 +160,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func aRemoteChangeIsSeenThoughEverythingWasCached(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func aRemoteChangeIsSeenThoughEverythingWasCached() async throws {
+    let mounted = try Mounted()
     try await expect(
       "echo x > f; ls; cat f; ! cat g 2>/dev/null", in: mounted, prints: "Documents\nf\nx\n")
     // What the sync engine does, in small: the catalog changes, then the kernel is told.
@@ -180,9 +181,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func timesThatCannotBeSaidAreTheNearest(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func timesThatCannotBeSaidAreTheNearest() async throws {
+    let mounted = try Mounted()
     try await expect(
       """
       touch -d '1600-01-01 UTC' f; stat -c %Y f; touch -d '3000-01-01 UTC' f; stat -c %Y f
@@ -192,9 +193,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func whatIsClosedIsCommitted(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func whatIsClosedIsCommitted() async throws {
+    let mounted = try Mounted()
     // A copy of the catalog and its journal has what a daemon that is killed would leave.
     let python = """
       os, shutil = map(__import__, ('os', 'shutil'))
@@ -238,10 +239,9 @@ struct MountTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func pagesChangedThroughAMappingAreWrittenBeforeABusyMountGoes(transport: Transport) async throws
-  {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func pagesChangedThroughAMappingAreWrittenBeforeABusyMountGoes() async throws {
+    let mounted = try Mounted()
     let python = """
       mmap, os, time = map(__import__, ('mmap', 'os', 'time'))
       size = 64 << 20
@@ -254,8 +254,8 @@ struct MountTests {
       """
     try Files.replace(mounted.directory + "/map.py", with: Array(python.utf8))
     async let holder = mounted.run("python3 ../map.py")
-    while !Files.exists(mounted.directory + "/held") {
-      try await Task.sleep(for: .milliseconds(10))
+    try await eventually("the program has written to its mapping") {
+      Files.exists(mounted.directory + "/held")
     }
     let catalog = mounted.coordinator.catalog
     let found = try catalog.lookup(try ItemName("f"), in: .root)
@@ -273,10 +273,10 @@ struct MountTests {
     _ = try await holder
   }
 
-  @Test(.timeLimit(.minutes(15)), arguments: Transport.available)
-  func aMountGoesWhileProgramsListItAndTheKernelIsTold(transport: Transport) async throws {
+  @Test(.timeLimit(.minutes(15)))
+  func aMountGoesWhileProgramsListItAndTheKernelIsTold() async throws {
     for _ in 0..<5 {
-      let mounted = try Mounted(over: transport)
+      let mounted = try Mounted()
       let gone = mounted.directory + "/gone"
       try await expect("mkdir d; cd d; touch $(seq 300)", in: mounted)
       // After the end the kernel may answer all of `ls` from its caches, so `ls` need not fail.
@@ -287,8 +287,8 @@ struct MountTests {
         for i in 1 2 3 4; do (echo > ../../held; list) & done
         wait
         """)
-      while !Files.exists(mounted.directory + "/held") {
-        try await Task.sleep(for: .milliseconds(5))
+      try await eventually("a program lists the directory") {
+        Files.exists(mounted.directory + "/held")
       }
       let directory = try #require(
         try mounted.coordinator.catalog.lookup(try ItemName("d"), in: .root))

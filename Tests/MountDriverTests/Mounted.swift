@@ -9,19 +9,15 @@ import Platform
 import Subprocess
 import SystemPackage
 
-/// A container mounted in a directory of its own. Only other processes may look into the mount: this
-/// one serves it, and could wait for itself.
+/// A container mounted in a directory of its own. Only other processes may look into the mount:
+/// this one serves it, and could wait for itself.
 final class Mounted: Sendable {
   let directory: String
   let path: String
   let mount: ContainerMount
   let coordinator: ContainerCoordinator
 
-  /// A mount over the device has declined the ring by its options, or else finds it switched off.
-  init(
-    options: [String] = [], foldsCase: Bool = false, over transport: Transport,
-    isDeclined: Bool = true
-  ) throws {
+  init(options: [String] = [], foldsCase: Bool = false) throws {
     var template = Array("/tmp/mount-tests-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
     directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
@@ -36,11 +32,10 @@ final class Mounted: Sendable {
       fileSystem: ContainerFileSystem(
         coordinator: coordinator, clock: SystemClock(), foldsCase: foldsCase),
       mountpoint: path,
-      options: try MountOptions(
-        parsing: options + [transport == .device && isDeclined ? "io_uring=off" : "io_uring=auto"])
+      options: try MountOptions(parsing: options)
     ) { line in print(line) }
     coordinator.setInvalidator(mount)
-    try transport.start(mount, isDeclined: isDeclined)
+    try mount.start()
   }
 
   deinit {
@@ -65,7 +60,8 @@ final class Mounted: Sendable {
     let output: String
   }
 
-  /// Runs a script in the mount, for ten minutes at most; gives its exit status and what it printed.
+  /// Runs a script in the mount, for ten minutes at most; gives its exit status and what it
+  /// printed.
   func run(_ script: String) async throws -> Outcome {
     let result = try await Subprocess.run(
       .path("/usr/bin/timeout"),

@@ -7,16 +7,17 @@ import MountDriver
 import Platform
 import Subprocess
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Local files that the kernel reads and writes itself. Where it can't, `theModeSaysWhy` is what is
 /// left to test.
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct PassthroughTests {
-  private func mounted(_ options: [String] = [], over transport: Transport = .device)
+  private func mounted(_ options: [String] = [])
     async throws -> Mounted
   {
-    let mounted = try Mounted(options: options, over: transport)
+    let mounted = try Mounted(options: options)
     // The kernel has asked and was answered once anything was looked at.
     _ = try await mounted.run("ls")
     return mounted
@@ -26,10 +27,6 @@ struct PassthroughTests {
     try Files.replace(mounted.directory + "/script.py", with: Array(script.utf8))
     let result = try await mounted.run("python3 ../script.py")
     #expect(result.status == 0, "\(result.output)")
-  }
-
-  private func waitUntil(_ condition: () throws -> Bool) async throws {
-    while try !condition() { try await Task.sleep(for: .milliseconds(5)) }
   }
 
   private func inode(_ name: String, of mounted: Mounted) throws -> Catalog.Inode {
@@ -46,11 +43,11 @@ struct PassthroughTests {
     try auto.mount.unmount()
   }
 
-  /// All that is done to the bytes of a file, through one program and between two, the other of which
-  /// holds the file open in another way.
-  @Test(arguments: [[], ["passthrough=off"]], Transport.available)
-  func filesAreAsOnAnyFileSystem(_ options: [String], over transport: Transport) async throws {
-    let mounted = try await mounted(options, over: transport)
+  /// All that is done to the bytes of a file, through one program and between two, the other of
+  /// which holds the file open in another way.
+  @Test(arguments: [[], ["passthrough=off"]])
+  func filesAreAsOnAnyFileSystem(_ options: [String]) async throws {
+    let mounted = try await mounted(options)
     try await python(
       """
       fcntl, mmap, os, subprocess = map(__import__, ('fcntl', 'mmap', 'os', 'subprocess'))
@@ -113,9 +110,9 @@ struct PassthroughTests {
   /// The kernel's FUSE, unlike its ext4, keeps what a mapping stored past the end in the page.
   @Test(
     "what a mapping stores past the end reads as zeros when the file grows",
-    arguments: [[], ["passthrough=off"]], Transport.available)
-  func mappedBytesPastTheEnd(_ options: [String], over transport: Transport) async throws {
-    let mounted = try await mounted(options, over: transport)
+    arguments: [[], ["passthrough=off"]])
+  func mappedBytesPastTheEnd(_ options: [String]) async throws {
+    let mounted = try await mounted(options)
     try await python(
       """
       ctypes, os = map(__import__, ('ctypes', 'os'))
@@ -183,9 +180,9 @@ struct PassthroughTests {
     try mounted.mount.unmount()
   }
 
-  @Test(arguments: Transport.available)
-  func aMappingOutlivesItsDescriptorAndIsStillAWriter(over transport: Transport) async throws {
-    let mounted = try await mounted(over: transport)
+  @Test
+  func aMappingOutlivesItsDescriptorAndIsStillAWriter() async throws {
+    let mounted = try await mounted()
     let script = """
       ctypes, os, time = map(__import__, ('ctypes', 'os', 'time'))
       libc = ctypes.CDLL(None, use_errno=True); libc.mmap.restype = ctypes.c_void_p
@@ -207,7 +204,9 @@ struct PassthroughTests {
     try Files.replace(mounted.directory + "/script.py", with: Array(script.utf8))
     async let program = mounted.run("python3 ../script.py")
     func step(_ name: String, _ body: () async throws -> Void) async throws {
-      try await waitUntil { Files.exists("\(mounted.directory)/\(name)") }
+      try await eventually("the program is at the step \"\(name)\"") {
+        Files.exists("\(mounted.directory)/\(name)")
+      }
       try await body()
       try Files.replace("\(mounted.directory)/after-\(name)", with: [])
     }
@@ -222,7 +221,9 @@ struct PassthroughTests {
       // What was stored is noted while the mapping stays.
       let before = try #require(seen).changed
       if mounted.mount.mode.isKernel {
-        try await waitUntil { try inode("f", of: mounted).changed > before }
+        try await eventually("the catalog has a newer time of change") {
+          try inode("f", of: mounted).changed > before
+        }
       }
       seen = try inode("f", of: mounted)
       #expect(mounted.coordinator.isOpenForWriting(try #require(seen).number))
@@ -230,7 +231,9 @@ struct PassthroughTests {
     let outcome = try await program
     #expect(outcome.status == 0, "\(outcome.output)")
     let number = try #require(seen).number
-    try await waitUntil { !mounted.coordinator.isOpenForWriting(number) }
+    try await eventually("the file is not open for writing") {
+      !mounted.coordinator.isOpenForWriting(number)
+    }
     let end = try inode("f", of: mounted)
     let stored = try #require(seen)
     #expect(end.changed > stored.changed)
@@ -251,10 +254,12 @@ struct PassthroughTests {
       """
     try Files.replace(mounted.directory + "/script.py", with: Array(script.utf8))
     async let program = mounted.run("python3 ../script.py")
-    try await waitUntil { Files.exists(mounted.directory + "/held") }
+    try await eventually("the program has the file open") {
+      Files.exists(mounted.directory + "/held")
+    }
     mounted.mount.detach()
-    // Nobody hears of what is written from here on. The file counts as changed, and nothing is taken
-    // from it while it has a writer.
+    // Nobody hears of what is written from here on. The file counts as changed, and nothing is
+    // taken from it while it has a writer.
     let file = try inode("f", of: mounted)
     let key = try #require(file.contentKey)
     #expect(file.version == nil)
@@ -263,7 +268,9 @@ struct PassthroughTests {
     try Files.replace(mounted.directory + "/go", with: [])
     let outcome = try await program
     #expect(outcome.status == 0, "\(outcome.output)")
-    try await waitUntil { try !mounted.coordinator.content.hasWriter(key) }
+    try await eventually("the content has no writer") {
+      try !mounted.coordinator.content.hasWriter(key)
+    }
     let content = try mounted.coordinator.content.open(key, writable: false)
     #expect(try content.read(count: 100, at: 0) == Array("before and after".utf8))
   }

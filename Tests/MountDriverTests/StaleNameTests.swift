@@ -5,6 +5,7 @@ import Model
 import MountDriver
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Programs rename and remove what another device has changed, before the kernel has heard of it.
@@ -27,9 +28,9 @@ struct StaleNameTests {
 
   @Test(
     "the new name of what a program renames before the kernel heard of it shows the right file",
-    arguments: cases, Transport.available)
-  func renamedBeforeHeard(_ test: Case, transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+    arguments: cases)
+  func renamedBeforeHeard(_ test: Case) async throws {
+    let mounted = try Mounted()
     let made = try await mounted.run("echo ours > f; echo theirs > g; echo third > k; cat f k")
     #expect(made.output == "ours\nthird\n")
     let renames = test.renames.map { old, new in
@@ -52,11 +53,11 @@ struct StaleNameTests {
 
   @Test(
     "a directory stays usable if a program removes or replaces another one that has its name now",
-    arguments: [("rmdir f", "f 2\n"), ("mkdir e; mv -T e f", "f\nf 2\n")], Transport.available)
+    arguments: [("rmdir f", "f 2\n"), ("mkdir e; mv -T e f", "f\nf 2\n")])
   func removedBeforeHeard(
-    _ test: (script: String, names: String), transport: Transport
+    _ test: (script: String, names: String)
   ) async throws {
-    let mounted = try Mounted(over: transport)
+    let mounted = try Mounted()
     // A program in the directory keeps the kernel from forgetting it.
     let made = try await mounted.run(
       "mkdir f g; echo ours > f/in; (cd f; exec sleep 600 > /dev/null 2>&1) & echo $!")
@@ -69,14 +70,12 @@ struct StaleNameTests {
     let shown = try await mounted.run("echo more > 'f 2/other'; cat 'f 2/in' 'f 2/other'; ls -d f*")
     #expect(shown.output == "ours\nmore\n" + test.names)
     kill(holder, SIGKILL)
-    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the mount is not busy") { try mounted.unmountedUnlessBusy() }
   }
 
-  @Test(
-    "a file that takes a name in other letters is found until another device renames it",
-    arguments: Transport.available)
-  func replacedInOtherLetters(transport: Transport) async throws {
-    let mounted = try Mounted(foldsCase: true, over: transport)
+  @Test("a file that takes a name in other letters is found until another device renames it")
+  func replacedInOtherLetters() async throws {
+    let mounted = try Mounted(foldsCase: true)
     let made = try await mounted.run(
       """
       echo old > k; echo new > f; cat k f; python3 -I -c "import os; os.rename('f', 'K')"
@@ -130,21 +129,13 @@ extension Mounted {
       }
       heard.open()
     }
-    try await opened(changed)
+    // `wait` for longer would block the thread, which the child processes of the test need too.
+    try await eventually("the catalog has the new names") { changed.wait(milliseconds: 0) }
     let outcome = try await program()
     ended.open()
-    try await opened(heard)
+    try await eventually("the names are changed") { heard.wait(milliseconds: 0) }
     #expect(failure.withLock { $0 } == nil)
     #expect(mount.waitForInvalidations())
     return outcome
-  }
-
-  /// Does not block the thread, which the child processes of the test need too.
-  private func opened(_ gate: Gate) async throws {
-    let end = ContinuousClock.now + .seconds(120)
-    while !gate.wait(milliseconds: 0) {
-      try #require(ContinuousClock.now < end)
-      try await Task.sleep(for: .milliseconds(5))
-    }
   }
 }

@@ -6,6 +6,7 @@ import Model
 import MountDriver
 import Platform
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// A network that answers when told to, and then with as much of the content as was asked for.
@@ -56,7 +57,7 @@ final class SlowFetcher: ContentFetching {
 
   /// Does not block the thread, which the child processes of the test need too.
   func waitUntilAsked() async throws {
-    while !asked.wait(milliseconds: 0) { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the fetcher is asked") { asked.wait(milliseconds: 0) }
   }
 
   func answer() {
@@ -70,8 +71,8 @@ final class SlowFetcher: ContentFetching {
 }
 
 extension Mounted {
-  /// A file of another device appears in the container's root: all of it but its content. Once for a
-  /// mount.
+  /// A file of another device appears in the container's root: all of it but its content. Once for
+  /// a mount.
   func appear(_ name: String, size: Int) throws { try appear([name], size: size) }
 
   func appear(_ names: [String], size: Int) throws {
@@ -99,9 +100,9 @@ extension Mounted {
 
 @Suite(.enabled(if: access("/dev/fuse", R_OK | W_OK) == 0))
 struct WaitingTests {
-  @Test(arguments: Transport.available)
-  func aReaderWaitsWhileOthersGoOn(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func aReaderWaitsWhileOthersGoOn() async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 3 << 20)
@@ -121,10 +122,9 @@ struct WaitingTests {
   }
 
   @Test(
-    arguments: ["cat far", "dd if=far iflag=direct bs=4096 count=1", "echo x >> far"],
-    Transport.available)
-  func aKilledReaderDoesNotWait(command: String, transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+    arguments: ["cat far", "dd if=far iflag=direct bs=4096 count=1", "echo x >> far"])
+  func aKilledReaderDoesNotWait(command: String) async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 1 << 20)
@@ -132,12 +132,12 @@ struct WaitingTests {
     #expect(result.output.hasSuffix("killed\n"))
     fetcher.answer()
     // The kernel lets go of a killed program's files in its own time.
-    while try !mounted.unmountedUnlessBusy() { try await Task.sleep(for: .milliseconds(10)) }
+    try await eventually("the mount is not busy") { try mounted.unmountedUnlessBusy() }
   }
 
-  @Test(arguments: Transport.available)
-  func aMountEndsWhileReadersWait(transport: Transport) async throws {
-    let mounted = try Mounted(over: transport)
+  @Test
+  func aMountEndsWhileReadersWait() async throws {
+    let mounted = try Mounted()
     let fetcher = SlowFetcher(mounted.coordinator)
     mounted.coordinator.setFetcher(fetcher)
     try mounted.appear("far", size: 1 << 20)

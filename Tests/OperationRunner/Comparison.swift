@@ -12,9 +12,9 @@ internal import OperationSequences
 /// - a seek in a directory that was removed, which has nothing to list: not made;
 /// - chown(2) that names neither user nor group, by one who does not own the file, of a set-user-ID
 ///   file that is open for writing: what the kernel asks is what it asks before a write, so that it
-///   cannot be refused. Such a call is made by root while anything is open.
-/// Nothing else is left out. The native directory is to be mounted `nosuid,nodev,noatime`, as a mount
-/// is for those who use it.
+///   cannot be refused. Such a call is made by root while anything is open. Nothing else is left
+///   out. The native directory is to be mounted `nosuid,nodev,noatime`, as a mount is for those who
+///   use it.
 final class Comparison {
   private let native: Side
   private let mounted: Side

@@ -1,12 +1,12 @@
 internal import Glibc
 internal import OperationSequences
 
-/// `OperationRunner NATIVE MOUNT FIRST-SEED COUNT [MINUTES]`: does random sequences of system calls in
-/// two directories side by side, and says where they differ.
+/// `OperationRunner NATIVE MOUNT FIRST-SEED COUNT [MINUTES]`: does random sequences of system calls
+/// in two directories side by side, and says where they differ.
 ///
-/// `MODEL_STEPS` is the length of a sequence, `MODEL_TRACE=1` tells every call, `MODEL_COMPARE=1` does
-/// nothing but compare the trees that an earlier run left. With MINUTES it goes on for so long, and
-/// leaves nothing of what went well.
+/// `MODEL_STEPS` is the length of a sequence, `MODEL_TRACE=1` tells every call, `MODEL_COMPARE=1`
+/// does nothing but compare the trees that an earlier run left. With MINUTES it goes on for so
+/// long, and leaves nothing of what went well.
 @main struct Runner {
   private static let limit = 5
 

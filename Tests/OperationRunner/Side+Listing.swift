@@ -10,8 +10,8 @@ extension Side {
     return try listRest(descriptor).map(\.name).sorted()
   }
 
-  /// What is in the directory of a slot now, however far the slot has listed it; nil where it cannot
-  /// be listed.
+  /// What is in the directory of a slot now, however far the slot has listed it; nil where it
+  /// cannot be listed.
   func entries(ofSlot number: Int) -> [Name: UInt64]? {
     guard let slot = slots[number] else { return nil }
     let descriptor = openat(slot, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)

@@ -2,8 +2,8 @@ internal import CLinux
 internal import Glibc
 internal import OperationSequences
 
-/// One of the two directories, and what a sequence has open in it. Every call is a plain system call
-/// on a path relative to the directory, so that what is above it does not matter.
+/// One of the two directories, and what a sequence has open in it. Every call is a plain system
+/// call on a path relative to the directory, so that what is above it does not matter.
 final class Side {
   let name: String
   /// The directory that all sequences are in.

@@ -1,5 +1,5 @@
-/// lseek(2) with SEEK_DATA or SEEK_HOLE. Where holes are is the disk's to decide, but what is passed over
-/// as a hole must read as zeros, and the end is a hole.
+/// lseek(2) with SEEK_DATA or SEEK_HOLE. Where holes are is the disk's to decide, but what is
+/// passed over as a hole must read as zeros, and the end is a hole.
 package struct HoleSeek {
   private let offset: UInt64
   private let isHole: Bool

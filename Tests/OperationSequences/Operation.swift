@@ -141,7 +141,8 @@ package enum Operation: Hashable, Sendable {
   case list(Path)
   /// At most so many entries, from where the slot's last such read ended.
   case listSome(slot: Int, count: Int)
-  /// Back to where a listing of the slot had given this part of what it gave so far: 0, a half, all.
+  /// Back to where a listing of the slot had given this part of what it gave so far: 0, a half,
+  /// all.
   case seekListing(slot: Int, quarters: Int)
 }
 

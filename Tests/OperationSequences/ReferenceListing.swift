@@ -1,5 +1,5 @@
-/// What listing a directory in pieces has to give, whatever changes meanwhile: each name that is there
-/// all the time once, and no name that never was. Source: readdir(3p).
+/// What listing a directory in pieces has to give, whatever changes meanwhile: each name that is
+/// there all the time once, and no name that never was. Source: readdir(3p).
 package struct ReferenceListing {
   private static let dots: Set<Name> = [Name("."), Name("..")]
 

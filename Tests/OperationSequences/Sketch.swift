@@ -1,5 +1,5 @@
-/// What probably is there after the steps so far: enough for most steps to meet something. That it is
-/// wrong now and then, where a step was refused, does no harm.
+/// What probably is there after the steps so far: enough for most steps to meet something. That it
+/// is wrong now and then, where a step was refused, does no harm.
 struct Sketch {
   struct Item {
     var names: [Name]

@@ -83,8 +83,8 @@ import Testing
     #expect(try await download(fixture, manifests[17], locations) == contents[17])
   }
 
-  /// Many at once, one of which is being written, one shorter than it should be, one unreadable: the
-  /// others go up, and only files that were read are made durable.
+  /// Many at once, one of which is being written, one shorter than it should be, one unreadable:
+  /// the others go up, and only files that were read are made durable.
   @Test func smallFilesGoTogether() async throws {
     let fixture = try await Fixture()
     let contents = (0..<20).map { noise(20_000 + $0 / 2, seed: UInt64($0 / 2)) }

@@ -95,7 +95,7 @@ import Testing
       id: .random(), parent: nil, device: Fixture.origin.device,
       modified: Timestamp(nanoseconds: 1), size: 0, manifest: .empty)
     changes.upserts[0].conflicts = [version, version]
-    let reason = "item \(changes.upserts[0].id): a version is there twice"
+    let reason = "item \(changes.upserts[0].id): it has a version twice"
     await #expect(throws: RemoteError.malformed(reason)) {
       try await fixture.container.commit(changes, after: head, from: Fixture.origin)
     }

@@ -73,7 +73,8 @@ import Testing
     }
   }
 
-  /// A snapshot is there when its index is; of two of one place one counts, and the other leaves nothing.
+  /// A snapshot is there when its index is; of two of one place one counts, and the other leaves
+  /// nothing.
   @Test func oneOfTwoWritersWins() async throws {
     let fixture = try await Fixture()
     let head = try await fixture.head()

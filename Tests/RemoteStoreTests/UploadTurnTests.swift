@@ -1,19 +1,12 @@
 import Backend
 import Platform
+import TestWaiting
 import Testing
 
 @testable import RemoteStore
 
 /// The turn of an uploader's packs.
 @Suite struct UploadTurnTests {
-  private func eventually(_ what: String, _ isSo: () -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(120)
-    while !isSo() {
-      try #require(ContinuousClock.now < end, "\(what): not within 120 s")
-      try await Task.sleep(for: .milliseconds(2))
-    }
-  }
-
   /// A transfer that waits for its place, or sends bytes, until it may end.
   private final class Transfer: Sendable {
     struct State {
@@ -26,17 +19,17 @@ import Testing
 
     func run() async -> Result<Int, RemoteError> {
       state.withLock { $0.attempts.append(Transfers.isAwaited) }
-      while !state.withLock({ $0.mayBegin }) {
-        if Task.isCancelled { return .failure(.cancelled) }
-        try? await Task.sleep(for: .milliseconds(2))
+      do {
+        try await eventually("the transfer may begin") { state.withLock { $0.mayBegin } }
+        guard Transfers.start?.begin() ?? true else { return .failure(.cancelled) }
+        state.withLock { $0.isSending = true }
+        try await eventually("the transfer may end") { state.withLock { $0.mayEnd } }
+        return .success(7)
+      } catch is CancellationError {
+        return .failure(.cancelled)
+      } catch {
+        return .failure(.store(.unavailable("\(error)")))
       }
-      guard Transfers.start?.begin() ?? true else { return .failure(.cancelled) }
-      state.withLock { $0.isSending = true }
-      while !state.withLock({ $0.mayEnd }) {
-        if Task.isCancelled { return .failure(.cancelled) }
-        try? await Task.sleep(for: .milliseconds(2))
-      }
-      return .success(7)
     }
 
     var attempts: [Bool] { state.withLock { $0.attempts } }

@@ -3,6 +3,7 @@ import Model
 import Platform
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// Who wakes whom, and what is left.
@@ -231,7 +232,8 @@ import Testing
     }
   }
 
-  /// One is kept as a version, an archive of all that is in it: that was not to be foreseen exactly.
+  /// One is kept as a version, an archive of all that is in it: that was not to be foreseen
+  /// exactly.
   @Test func aPackagesConflictWithoutRoomWaits() async throws {
     try await withQuota(5000) { first, second, allotment, _ in
       try first.makeDirectory("Documents/p.pages")
@@ -267,9 +269,8 @@ import Testing
       await first.sync.start()
       let inode = try #require(try first.find("Documents/p.pages"))
       allotment.set(limit: 50_000)
-      let deadline = ContinuousClock.now + .seconds(120)
-      while try first.sync.versions(of: inode.number).count < 2, ContinuousClock.now < deadline {
-        try await Task.sleep(for: .milliseconds(5))
+      try await eventually("the package has two versions") {
+        try first.sync.versions(of: inode.number).count >= 2
       }
       #expect(try first.sync.versions(of: inode.number).count == 2)
       #expect(try !isBeyond(first, "Documents/p.pages"))
@@ -303,11 +304,11 @@ import Testing
         let status = try first.coordinator.status(of: inode.number)
         return (status.isUploaded, status.uploadingError)
       }
-      while try status().error == nil { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("the status says why the upload waits") { try status().error != nil }
       #expect(try !status().isUploaded)
       #expect(first.coordinator.allotted?.limit == 500 && first.coordinator.allotted?.left == 200)
       allotment.set(elsewhere: 200)
-      while try !status().isUploaded { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("the file is uploaded") { try status().isUploaded }
       #expect(try status().error == nil)
       #expect(allotment.figures.left == 0)
     }

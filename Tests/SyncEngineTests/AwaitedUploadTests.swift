@@ -4,6 +4,7 @@ import Model
 import Platform
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// Files that a caller waits for, and the other uploads of their lane.
@@ -197,8 +198,10 @@ final class PackGate: PassingStore {
     let isAwaited = Transfers.isAwaited
     count(1, isAwaited: isAwaited)
     defer { count(-1, isAwaited: isAwaited) }
+    let deadline = Deadline("the test lets packs through", within: .seconds(600))
     while true {
       if Task.isCancelled { throw .cancelled }
+      if deadline.isOver { throw .unavailable("\(deadline.timeout)") }
       let passes = state.withLock { state in
         guard state.isHolding else { return true }
         guard state.passes > 0 else { return false }

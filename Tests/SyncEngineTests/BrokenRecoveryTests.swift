@@ -1,6 +1,7 @@
 import Backend
 import Platform
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// Recoveries of which the store lost something.
@@ -88,8 +89,10 @@ private final class HeldParts: ForwardingStore {
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
     if key.contains("/snapshots/") {
       asked.withLock { $0 += 1 }
+      let deadline = Deadline("the test lets parts through", within: .seconds(600))
       var isTold = false
       while isHeld.withLock(\.self) {
+        if deadline.isOver { throw .unavailable("\(deadline.timeout)") }
         if Task.isCancelled, !isTold {
           isTold = true
           cancelled.withLock { $0 += 1 }

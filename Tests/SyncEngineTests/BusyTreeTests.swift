@@ -37,8 +37,8 @@ import Testing
     await device.end()
   }
 
-  /// A tree that is removed while the engine looks is to it there or gone, never a directory that is
-  /// gone with something still in it.
+  /// A tree that is removed while the engine looks is to it there or gone, never a directory that
+  /// is gone with something still in it.
   @Test func aTreeIsRemovedAtOnce() async throws {
     // It is all that there is, and nobody is there to be asked.
     let device = try EngineDevice(

@@ -5,6 +5,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 extension CompactionPolicy {
@@ -155,8 +156,8 @@ private func household(_ body: (Household) async throws -> Void) async throws {
     }
   }
 
-  /// Where the log is still whole a damaged snapshot costs nothing; where it is not, sync says what is
-  /// wrong, changes nothing, and goes on when the object is back.
+  /// Where the log is still whole a damaged snapshot costs nothing; where it is not, sync says what
+  /// is wrong, changes nothing, and goes on when the object is back.
   @Test func aDamagedSnapshotHarmsNothing() async throws {
     try await household { house in
       var policy = CompactionPolicy.eager
@@ -403,8 +404,9 @@ private func household(_ body: (Household) async throws -> Void) async throws {
     }
   }
 
-  /// Packs that were uploaded and never told of go in the end, but not those of who comes back.
-  /// As long as their packs are there, an edit that brings back a file brings back its conflict versions.
+  /// Packs that were uploaded and never told of go in the end, but not those of who comes back. As
+  /// long as their packs are there, an edit that brings back a file brings back its conflict
+  /// versions.
   @Test func conflictVersionsInCondemnedPacksAreKept() async throws {
     try await household { house in
       var policy = CompactionPolicy.eager
@@ -442,8 +444,8 @@ private func household(_ body: (Household) async throws -> Void) async throws {
     }
   }
 
-  /// A package that was removed elsewhere comes back since it was edited here; of its other files, which
-  /// were never downloaded, the bytes are nowhere.
+  /// A package that was removed elsewhere comes back since it was edited here; of its other files,
+  /// which were never downloaded, the bytes are nowhere.
   @Test func aPackageComesBackWithoutWhatIsNowhere() async throws {
     try await household { house in
       var policy = CompactionPolicy.eager

@@ -6,6 +6,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// A container that another device deletes while this one works on it.
@@ -41,14 +42,6 @@ import Testing
     }
   }
 
-  private func waitUntil(_ condition: () async throws -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(120)
-    while try await !condition() {
-      try #require(ContinuousClock.now < deadline)
-      try await Task.sleep(for: .milliseconds(10))
-    }
-  }
-
   @Test("a device that is in sync hears of the deletion, keeps its files and asks for nothing more")
   func deletion() async throws {
     let setting = try await Setting()
@@ -58,12 +51,13 @@ import Testing
     try await device.sync.sync(timeout: .seconds(240))
     try await setting.delete()
     // A look while objects go may fail otherwise, and is repeated.
-    try await waitUntil {
+    try await eventually("the status says that the container was deleted") {
       await device.sync.status().errors.contains { $0.contains("was deleted on") }
     }
     await #expect(throws: SyncFailure.self) { try await device.sync.sync(timeout: .seconds(5)) }
     let before = setting.meter.traffic.requests
     try device.write("Documents/new", [4])
+    // Nothing tells that a request does not happen.
     try await Task.sleep(for: .seconds(1))
     #expect(setting.meter.traffic.requests == before)
     #expect(try await device.read("Documents/kept") == [1, 2, 3])

@@ -6,6 +6,7 @@ import Model
 import Platform
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// The kernel keeps the blocks of a placeholder for a second. A program that has read a part of it
@@ -59,7 +60,7 @@ import Testing
       _ = fetcher.fetch(number, range: 0..<4096, cause: DownloadCause(.other)) { result in
         answer.withLock { $0 = result }
       }
-      try await eventually("the kernel is told", within: 20) {
+      try await eventually("the kernel is told", within: .seconds(20)) {
         kernel.unheard.withLock { !$0.isEmpty }
       }
       // The bytes are here already.

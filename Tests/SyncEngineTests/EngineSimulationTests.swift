@@ -1,11 +1,12 @@
 import Foundation
 import Testing
 
-/// The engine whole, on a memory backend and in virtual time: `Tests/EngineSimulation` is a process of
-/// its own, since it takes the process's threads and clocks away. `docs/testing.md` has what it does.
+/// The engine whole, on a memory backend and in virtual time: `Tests/EngineSimulation` is a process
+/// of its own, since it takes the process's threads and clocks away. `docs/testing.md` has what it
+/// does.
 ///
-/// `SIMULATION_PROGRAM` names the program, such as an optimised one, of which `make test` wants more
-/// runs (`SIMULATION_RUNS`); else it is the one beside the tests.
+/// `SIMULATION_PROGRAM` names the program, such as an optimised one, of which `make test` wants
+/// more runs (`SIMULATION_RUNS`); else it is the one beside the tests.
 @Suite(.serialized) struct EngineSimulationTests {
   private static func variable(_ name: String) -> String? {
     ProcessInfo.processInfo.environment[name]
@@ -63,7 +64,7 @@ import Testing
   /// The order of everything is the seed's: each run goes twice, and its pieces and the backend's
   /// calls are the same ones in the same order.
   @Test func aSeedGoesTheSameWayTwice() async throws {
-    let count = Self.isOptimised ? 48 : 6
+    let count = Self.isOptimised ? 24 : 6
     let (isGood, output) = try await simulate(1, count, ["SIMULATION_TWICE": "1"])
     #expect(isGood, "\(output)")
   }
@@ -78,8 +79,8 @@ import Testing
     #expect(many.output.contains(trace))
   }
 
-  /// Mistakes in the engine and around it, each with a seed from which on it is met within a few runs;
-  /// the first that meets it ends them. The same are in the table of `docs/testing.md`.
+  /// Mistakes in the engine and around it, each with a seed from which on it is met within a few
+  /// runs; the first that meets it ends them. The same are in the table of `docs/testing.md`.
   static let planted: [(name: String, seed: Int)] = [
     ("forgetsLosers", 1), ("removalBeatsEdit", 1), ("mergesAttributesWhole", 1),
     ("movesBaseEarly", 3), ("foldsHalf", 1), ("believesEveryPut", 2), ("endsDownloadsEarly", 2),

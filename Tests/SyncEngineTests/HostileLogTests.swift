@@ -35,7 +35,7 @@ import Testing
         Issue.record("the segment was taken")
       } catch {
         let text = "\(error)"
-        #expect(text.contains("/log/") && text.contains("make no tree"))
+        #expect(text.contains("/log/") && text.contains("do not form a tree"))
         #expect(!text.contains("catalog of this device"))
       }
       #expect(try await device.read("Documents/mine") == [1])

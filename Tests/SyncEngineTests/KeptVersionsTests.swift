@@ -2,6 +2,7 @@ import Backend
 import Model
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// Contents that nobody wrote over are in a file, in a version, or in the trash, on two devices.

@@ -6,13 +6,13 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Large contents on their way, and what goes on beside them.
 @Suite(.serialized) struct LargeTransferTests {
   private static let large = 40 << 20
 
-  /// Waits for a condition; a failed test does not hang.
   /// Two devices at work, of which the first uploads `Documents/large` to a store that holds its
   /// packs.
   private func whileUploading(
@@ -169,10 +169,10 @@ import Testing
       let key = ContentKey(item: inode.item, generation: inode.generation)
       #expect(first.content.exists(key))
       try first.remove("Documents/large")
-      try await eventually("its blocks are free", within: 30) {
+      try await eventually("its blocks are free") {
         try !first.content.exists(key) && first.openWithoutName() == 0
       }
-      try await eventually("nothing is sent any more", within: 30) { store.heldUploads == 0 }
+      try await eventually("nothing is sent any more") { store.heldUploads == 0 }
       store.letGo()
       try await first.sync.sync(timeout: .seconds(240))
       #expect(try first.catalog.sentChunks(since: Timestamp(nanoseconds: 0)) == [])
@@ -184,7 +184,7 @@ import Testing
     try await whileUploading { first, second, store in
       let before = store.refusedUploads
       try first.write("Documents/large", Array(repeating: 3, count: 5_000))
-      try await eventually("the old content is abandoned", within: 30) {
+      try await eventually("the old content is abandoned") {
         store.refusedUploads > before
       }
       try await eventually("the new content is there") {
@@ -289,6 +289,7 @@ private final class NarrowStore: ForwardingStore {
   private func hold(
     _ gate: Lock<Bool>, bytes: Int = 0, passing: Lock<Int>? = nil
   ) async throws(StoreError) {
+    let deadline = Deadline("the test lets packs through", within: .seconds(600))
     while gate.withLock({ $0 }) {
       let mayPass = passing?.withLock { left in
         guard left >= bytes else { return false }
@@ -297,6 +298,7 @@ private final class NarrowStore: ForwardingStore {
       }
       if mayPass == true { break }
       if Task.isCancelled { throw .cancelled }
+      if deadline.isOver { throw .unavailable("\(deadline.timeout)") }
       try? await Task.sleep(for: .milliseconds(5))
     }
     if Task.isCancelled { throw .cancelled }

@@ -1,5 +1,6 @@
 import Backend
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// Contents of which a recovered log has the name only, or nothing. Their device was away.

@@ -4,6 +4,7 @@ import Model
 import Platform
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// The log took what this device sent, and the device never heard of it.
@@ -181,8 +182,9 @@ struct LostAnswerTests {
     return (store, secret, first, second)
   }
 
-  /// Content that the log has been told of and does not have yet, and names: what is done to them before this
-  /// device hears that the log has them is a change of them, and no old thing to be brought back.
+  /// Content that the log has been told of and does not have yet, and names: what is done to them
+  /// before this device hears that the log has them is a change of them, and no old thing to be
+  /// brought back.
   @Test(arguments: [false, true])
   func whatIsRenamedBeforeTheAnswerComesStaysSo(isStopped: Bool) async throws {
     let store = LosingStore()

@@ -151,8 +151,8 @@ import Testing
     }
   }
 
-  /// What is brought back in several transactions is not removed by half where it stops between two:
-  /// the rest alone would not be asked about.
+  /// What is brought back in several transactions is not removed by half where it stops between
+  /// two: the rest alone would not be asked about.
   @Test func whatIsBroughtBackByHalfIsBroughtBackAfterARestart() async throws {
     try await withFiles { pair in
       try remove(0..<200, on: pair.first)
@@ -274,8 +274,8 @@ import Testing
     }
   }
 
-  /// The first device stops after its segment is in the log and before it knows: what it removed there
-  /// counts when it finds it.
+  /// The first device stops after its segment is in the log and before it knows: what it removed
+  /// there counts when it finds it.
   @Test func removalsThatWereNotAcknowledgedCount() async throws {
     try await withFiles { pair in
       let device = pair.first

@@ -5,6 +5,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// What the engine leaves alone while bytes cost money, and while the backend is known to be away.
@@ -23,7 +24,10 @@ import Testing
     await writer.sync.start()
     try writer.write("Documents/file", Array(repeating: 1, count: 100_000))
     // Its name goes.
-    while try reader.find("Documents/file") == nil { try await reader.sync.sync() }
+    try await eventually("the reader has the name") {
+      try await reader.sync.sync()
+      return try reader.find("Documents/file") != nil
+    }
     #expect(try await packs(store) == 0)
     #expect(await writer.sync.status().pendingUploads == 1)
     await writer.sync.sendNow()
@@ -32,12 +36,15 @@ import Testing
     #expect(try await reader.read("Documents/file").count == 100_000)
 
     try writer.write("Documents/second", Array(repeating: 2, count: 100_000))
-    while try reader.find("Documents/second") == nil { try await reader.sync.sync() }
+    try await eventually("the reader has the second name") {
+      try await reader.sync.sync()
+      return try reader.find("Documents/second") != nil
+    }
     #expect(try await packs(store) == 1)
     // Nobody has to ask once it costs nothing.
     writer.isMetered.withLock { $0 = false }
     writer.sync.meteredChanged()
-    while try await packs(store) == 1 { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the second pack is uploaded") { try await packs(store) != 1 }
     await writer.end()
     await reader.end()
   }
@@ -62,10 +69,10 @@ import Testing
     #expect(try await reader.read("Documents/a").count == 10_000)
     let named = try #require(try reader.find("Documents/b")).number
     try reader.coordinator.startDownload(named, cause: DownloadCause(.command))
-    while try here() != ["a", "b"] { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the second file is local") { try here() == ["a", "b"] }
     reader.isMetered.withLock { $0 = false }
     reader.sync.meteredChanged()
-    while try here() != ["a", "b", "c"] { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("all files are local") { try here() == ["a", "b", "c"] }
     await writer.end()
     await reader.end()
   }
@@ -91,7 +98,7 @@ import Testing
     #expect(failure.errno == .networkDown)
     #expect(script.traffic == before)
     device.sync.trigger()
-    while await device.sync.status().errors.isEmpty { await Task.yield() }
+    try await eventually("the status has an error") { await !device.sync.status().errors.isEmpty }
     #expect(
       await device.sync.status().errors == ["the backend cannot be reached: the cable is cut"])
     #expect(script.traffic == before)

@@ -5,6 +5,7 @@ import Glibc
 import Model
 import Platform
 import RemoteStore
+import TestWaiting
 import Testing
 
 @testable import SyncEngine
@@ -39,7 +40,7 @@ import Testing
       let start = ContinuousClock.now
       let file = try HeldFile("Documents/log", device)
       try file.append(1_000_000)
-      let reason = "no room on this disk for a copy of the open file"
+      let reason = "the local disk has no space for a copy of the open file"
       func isReported() async -> Bool {
         await device.sync.status().openFiles.contains {
           $0.path == "Documents/log" && $0.reason?.hasPrefix(reason) == true

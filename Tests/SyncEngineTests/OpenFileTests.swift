@@ -6,6 +6,7 @@ import Model
 import Platform
 import RemoteStore
 import SystemPackage
+import TestWaiting
 import Testing
 
 @testable import SyncEngine

@@ -7,6 +7,7 @@ import Model
 import Platform
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// The upload of a snapshot of a file that a program keeps open.

@@ -6,6 +6,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Directories that are one document, on two devices without mounts.
@@ -85,16 +86,15 @@ import Testing
     try first.makeDirectory(Self.root + "/media")
     for name in Self.names {
       try fill(first, [name], "one")
-      // Longer than other changes wait.
+      // Nothing tells that the upload does not happen. This is longer than other changes wait.
       try await Task.sleep(for: .milliseconds(1200))
       try await second.sync.sync(timeout: .seconds(240))
       // Not even its name.
       #expect(try second.find(Self.root) == nil)
     }
-    let end = ContinuousClock.now + .seconds(60)
-    while try second.find(Self.root) == nil, ContinuousClock.now < end {
-      try await Task.sleep(for: .milliseconds(100))
+    try await eventually("the second device has the package") {
       try await second.sync.sync(timeout: .seconds(240))
+      return try second.find(Self.root) != nil
     }
     #expect(try await texts(second) == ["one", "one", "one", "one"])
     await first.end()
@@ -297,8 +297,8 @@ import Testing
     }
   }
 
-  /// What goes into a package that moves, moves with it: applied one without the other it would be a
-  /// directory within itself.
+  /// What goes into a package that moves, moves with it: applied one without the other it would be
+  /// a directory within itself.
   @Test func aPackageThatWinsMovesWithWhatIsPutIntoIt() async throws {
     try await withDevices { first, second in
       try first.makeDirectory("Documents/folder")
@@ -465,7 +465,7 @@ import Testing
       try make(first, "one")
       try await settle(first, second)
       let root = try #require(try second.find(Self.root)).number
-      func status() throws -> ItemStatus { try second.coordinator.status(of: root) }
+      func status() throws -> ItemSyncStatus { try second.coordinator.status(of: root) }
       #expect(try status().downloadingStatus == .notDownloaded)
       #expect(try status().isPackage)
       _ = try await second.read(Self.root + "/a")

@@ -6,6 +6,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Files that another device has told of and not sent.
@@ -22,15 +23,10 @@ import Testing
     store.isHeld.withLock { $0 = true }
     try writer.write("Documents/file", Array(repeating: 1, count: 1_000))
     let sending = Task { try await writer.sync.sync() }
-    var inode = try reader.find("Documents/file")
-    while inode == nil {
-      try await reader.sync.sync()
-      inode = try reader.find("Documents/file")
-    }
-    let number = try #require(inode).number
+    let number = try await announced("Documents/file", to: reader)
     reader.coordinator.opened(number, forWriting: false)
     let reading = Task { try await reader.readOpen(number) }
-    try await Task.sleep(for: .milliseconds(200))
+    try await eventually("the download has begun") { reader.sync.fetcher.activeCount > 0 }
     try await change(writer)
     store.isHeld.withLock { $0 = false }
     try await sending.value
@@ -42,6 +38,15 @@ import Testing
     await writer.end()
     await reader.end()
     return result
+  }
+
+  /// Waits until a device has the name of a file that another one announces.
+  private func announced(_ path: String, to device: EngineDevice) async throws -> InodeNumber {
+    try await eventually("the device has the name") {
+      try await device.sync.sync()
+      return try device.find(path) != nil
+    }
+    return try #require(try device.find(path)).number
   }
 
   @Test(
@@ -60,19 +65,11 @@ import Testing
       store.isHeld.withLock { $0 = true }
       try writer.write("Documents/file", Array(repeating: 1, count: 1_000))
       let sending = Task { try await writer.sync.sync() }
-      var inode = try reader.find("Documents/file")
-      while inode == nil {
-        try await reader.sync.sync()
-        inode = try reader.find("Documents/file")
-      }
-      let number = try #require(inode).number
+      let number = try await announced("Documents/file", to: reader)
       let reading = Task { try await reader.readOpen(number) }
-      let isTold = {
+      try await eventually("the status says why the download waits") {
         reader.sync.transfer(of: number).downloadingError?.contains("not uploaded it yet") == true
       }
-      let limit = ContinuousClock.now + .seconds(120)
-      while !isTold(), ContinuousClock.now < limit { try await Task.sleep(for: .milliseconds(10)) }
-      #expect(isTold())
       await #expect(throws: FetchFailure.unsent(error)) { try await reading.value }
       #expect(FetchFailure.unsent(error).errno == error)
       // A program that reads on does not wait for the whole time again: a wait that begins anew is
@@ -141,7 +138,9 @@ private final class HoldingStore: ForwardingStore {
   init(_ store: any ObjectStore) { self.store = store }
 
   func putIfAbsent(_ key: String, _ bytes: [UInt8]) async throws(StoreError) -> Bool {
+    let deadline = Deadline("the test lets packs through", within: .seconds(600))
     while key.contains("/packs/"), isHeld.withLock({ $0 }) {
+      if deadline.isOver { throw .unavailable("\(deadline.timeout)") }
       try? await Task.sleep(for: .milliseconds(5))
     }
     return try await store.putIfAbsent(key, bytes)

@@ -302,7 +302,8 @@ import Testing
   }
 
   /// What was a package once and waits for someone to choose a version was removed here by somebody
-  /// who had not seen that. The package that it is in loses, and what is kept of it has no versions.
+  /// who had not seen that. The package that it is in loses, and what is kept of it has no
+  /// versions.
   @Test func versionsOfWhatAPackageIsInAreNotLostWithIt() throws {
     let inner = ItemID(high: 1, low: 3)
     let time = Timestamp(nanoseconds: 1000)
@@ -494,8 +495,8 @@ import Testing
     }
   }
 
-  /// Of a package that loses is kept what somebody has: a file that is announced and not sent is not
-  /// in it, so what was given to it elsewhere is given to the one that wins.
+  /// Of a package that loses is kept what somebody has: a file that is announced and not sent is
+  /// not in it, so what was given to it elsewhere is given to the one that wins.
   @Test func attributesOfWhatIsNotSentYetAreNotLostWithTheirPackage() throws {
     let other = ItemID(high: 1, low: 3)
     var unsent = try announced(by: me)

@@ -1,8 +1,9 @@
 import Model
 import SyncEngine
 
-/// A made-up life of a few devices: what their users and their engines do, step by step. A step holds
-/// all the numbers that it needs, so that it means something whatever other steps are left out.
+/// A made-up life of a few devices: what their users and their engines do, step by step. A step
+/// holds all the numbers that it needs, so that it means something whatever other steps are left
+/// out.
 struct PlannerLife {
   enum Step {
     case act(device: Int, choice: Int, item: Int, parent: Int, name: Int, seed: UInt64)

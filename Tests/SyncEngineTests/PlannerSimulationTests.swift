@@ -28,8 +28,8 @@ struct SplitMix64: RandomNumberGenerator {
     }
   }
 
-  /// Trees that went apart for long, from one that all had, and meet then: the planner is given all of
-  /// it at once.
+  /// Trees that went apart for long, from one that all had, and meet then: the planner is given all
+  /// of it at once.
   @Test(arguments: 0..<40)
   func treesThatWentApartMeet(block: Int) throws {
     for seed in UInt64(block * 50)..<UInt64(block * 50 + 50) {
@@ -51,8 +51,8 @@ struct SplitMix64: RandomNumberGenerator {
 
   private struct Stop: Error {}
 
-  /// `PLANNER_SEED=n swift test --filter replaysOneSeed` tells a run step by step; `PLANNER_APART=1` one
-  /// of the other kind.
+  /// `PLANNER_SEED=n swift test --filter replaysOneSeed` tells a run step by step;
+  /// `PLANNER_APART=1` one of the other kind.
   @Test func replaysOneSeed() throws {
     let environment = ProcessInfo.processInfo.environment
     let seed = environment["PLANNER_SEED"].flatMap { UInt64($0) }
@@ -90,7 +90,8 @@ struct SplitMix64: RandomNumberGenerator {
   }
 }
 
-/// Leaves out what it can of a list that fails, large parts first, so that what is left still fails.
+/// Leaves out what it can of a list that fails, large parts first, so that what is left still
+/// fails.
 func shrink<Element>(_ list: [Element], _ fails: ([Element]) -> Bool) -> [Element] {
   var list = list
   var part = max(1, list.count / 2)

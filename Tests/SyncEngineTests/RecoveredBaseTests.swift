@@ -1,6 +1,7 @@
 import Catalog
 import Coordination
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// The base of a device after a recovery that knew less than the device.

@@ -1,6 +1,7 @@
 import Catalog
 import Model
 import SyncEngine
+import TestWaiting
 import Testing
 
 /// An edit that was made while the store was set back is the successor of what it was made of,

@@ -5,6 +5,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// `store recover`: what devices still have makes a container whole again.
@@ -476,7 +477,7 @@ import Testing
       }
       try device.write("Documents/large", bytes)
       let upload = Task { try? await device.sync.sync(timeout: .seconds(120)) }
-      try await waitUntil { slow.held > 0 }
+      try await eventually("the store holds an answer") { slow.held > 0 }
 
       try await house.restore(earlier)
       try device.write("Documents/other", [2])
@@ -523,14 +524,6 @@ import Testing
       #expect(try await behind.read("Documents/a") == [2, 2])
     }
   }
-
-  private func waitUntil(_ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(120)
-    while !condition() {
-      try #require(ContinuousClock.now < deadline)
-      try await Task.sleep(for: .milliseconds(5))
-    }
-  }
 }
 
 /// A store that has taken packs, and answers when it is let go.
@@ -554,7 +547,9 @@ private final class SlowAnswers: PassingStore {
       return answer
     }
     waiting.withLock { $0 += 1 }
+    let deadline = Deadline("the test lets answers through", within: .seconds(600))
     while holds.withLock(\.self), !Task.isCancelled {
+      if deadline.isOver { throw .unavailable("\(deadline.timeout)") }
       try? await Task.sleep(for: .milliseconds(5))
     }
     return answer

@@ -7,6 +7,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Downloads that are under way while what they are of, or who wants it, goes away.
@@ -34,8 +35,8 @@ import Testing
     try result.get()
   }
 
-  /// Nobody has it open, so that the same inode gets the new version. Who reads it then is not answered with
-  /// what came of the old one, and who asked for all of it gets the new one.
+  /// Nobody has it open, so that the same inode gets the new version. Who reads it then is not
+  /// answered with what came of the old one, and who asked for all of it gets the new one.
   @Test func whatIsReplacedIsNotTakenForItsSuccessor() async throws {
     let size = 3 << 20
     let new = noise(2 * size, seed: 2)
@@ -44,7 +45,7 @@ import Testing
       try await fetched(inode.number, 0..<1000, on: reader).value
       store.isHeld.withLock { $0 = true }
       let whole = fetched(inode.number, 0..<UInt64(size), on: reader)
-      while store.waiting.withLock({ $0 }) == 0 { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("the store holds a read") { store.waiting.withLock { $0 } > 0 }
       try writer.write("Documents/file", new)
       try await writer.sync.sync()
       try await reader.sync.sync()
@@ -73,10 +74,10 @@ import Testing
       let ticket = reader.sync.fetcher.fetch(
         inode.number, range: 0..<UInt64(size), cause: DownloadCause(.command)
       ) { _ in }
-      while store.waiting.withLock({ $0 }) == 0 { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("the store holds a read") { store.waiting.withLock { $0 } > 0 }
       ticket.cancel()
       store.isHeld.withLock { $0 = false }
-      while reader.sync.fetcher.activeCount > 0 { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("no download is under way") { reader.sync.fetcher.activeCount == 0 }
       #expect(try reader.catalog.inode(inode.number).content == .remote)
       // Another one brings the rest.
       #expect(try await reader.read("Documents/file") == noise(size, seed: 1))
@@ -91,15 +92,12 @@ import Testing
       reader.coordinator.setFetcher(reader.sync.fetcher)
       store.isHeld.withLock { $0 = true }
       let beginning = fetched(inode.number, 0..<1000, on: reader)
-      while store.waiting.withLock({ $0 }) == 0 { try await Task.sleep(for: .milliseconds(5)) }
+      try await eventually("the store holds a read") { store.waiting.withLock { $0 } > 0 }
       reader.sync.fetcher.fetchInBackground(inode.number, cause: DownloadCause(.command))
       store.isHeld.withLock { $0 = false }
       try await beginning.value
-      let deadline = ContinuousClock.now + .seconds(120)
-      while try reader.catalog.inode(inode.number).content == .remote,
-        ContinuousClock.now < deadline
-      {
-        try await Task.sleep(for: .milliseconds(5))
+      try await eventually("the content is not remote") {
+        try reader.catalog.inode(inode.number).content != .remote
       }
       #expect(try reader.catalog.inode(inode.number).content == .local)
     }
@@ -115,7 +113,7 @@ import Testing
         Issue.record("the store gave bytes")
       } catch let failure as FetchFailure {
         #expect(failure.errno == .permissionDenied)
-        #expect(failure.description.hasPrefix("the store refuses the access keys"))
+        #expect(failure.description.hasPrefix("the backend refuses the access keys"))
       }
       store.refusal.withLock { $0 = nil }
       try await fetched(inode.number, 0..<1000, on: reader).value
@@ -160,7 +158,11 @@ private final class HeldReads: ForwardingStore {
     if let refusal = refusal.withLock({ $0 }) { throw .notPermitted(refusal) }
     if key.contains("/packs/"), isHeld.withLock({ $0 }) {
       waiting.withLock { $0 += 1 }
-      while isHeld.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(5)) }
+      let deadline = Deadline("the test lets reads through", within: .seconds(600))
+      while isHeld.withLock({ $0 }) {
+        if deadline.isOver { throw .unavailable("\(deadline.timeout)") }
+        try? await Task.sleep(for: .milliseconds(5))
+      }
     }
     return try await store.get(key, range: range)
   }

@@ -7,7 +7,8 @@ import Testing
 
 /// Uploads that were interrupted, and the order in which contents go up.
 @Suite(.serialized) struct ResumedUploadTests {
-  /// The device stops when a part of a large file is in the backend. What is there is not sent again.
+  /// The device stops when a part of a large file is in the backend. What is there is not sent
+  /// again.
   @Test func whatIsUpStaysUp() async throws {
     let meter = MeteredStore(MemoryStore())
     let store = ClosingStore(meter)

@@ -1,6 +1,7 @@
 import Catalog
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// A store that goes back to an earlier state while a device is stopped.

@@ -5,6 +5,7 @@ import Platform
 import RemoteStore
 import SyncEngine
 import SystemPackage
+import TestWaiting
 import Testing
 
 /// Devices of one account on a store that can be copied and set back to a copy.
@@ -187,10 +188,8 @@ extension EngineDevice {
       #expect(try first.catalog.position().sequence == head)
       second.offline.set(offline: false)
       try second.makeDirectory("Documents/more")
-      let deadline = ContinuousClock.now + .seconds(120)
-      while second.sync.condition.isNormal {
-        try #require(ContinuousClock.now < deadline)
-        try await Task.sleep(for: .milliseconds(10))
+      try await eventually("the second device notices the other head") {
+        !second.sync.condition.isNormal
       }
       #expect(try await house.log().max() == head)
     }
@@ -312,7 +311,8 @@ extension EngineDevice {
       try await device.sync.sync()
       await device.sync.start()
       try await house.restore(earlier)
-      try await until { !device.sync.condition.isNormal }
+      try await eventually("the device notices the rollback") { !device.sync.condition.isNormal }
+      // Nothing tells that more requests do not happen.
       let before = house.requests(of: device)
       let end = ContinuousClock.now + .seconds(3)
       var number = 0
@@ -413,17 +413,6 @@ extension EngineDevice {
       for _ in 0..<10 { try await device.sync.sync() }
       #expect(house.requests(of: device) - before <= 20)
     }
-  }
-}
-
-private func until(_ condition: () async throws -> Bool) async throws {
-  let deadline = ContinuousClock.now + .seconds(120)
-  while try await !condition() {
-    guard ContinuousClock.now < deadline else {
-      Issue.record("it did not come about in 120 s")
-      return
-    }
-    try await Task.sleep(for: .milliseconds(10))
   }
 }
 

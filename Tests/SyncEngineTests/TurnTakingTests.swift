@@ -2,13 +2,15 @@ import Backend
 import Model
 import RemoteStore
 import SyncEngine
+import TestWaiting
 import Testing
 
 @Suite struct TurnTakingTests {
   private let link = Link(parent: .documents, name: .documents)
   private let second: UInt64 = 1_000_000_000
 
-  /// Gives how long the last of `count` answers, each `gap` seconds after what it answers, has to wait.
+  /// Gives how long the last of `count` answers, each `gap` seconds after what it answers, has to
+  /// wait.
   private func pause(after count: Int, gap: UInt64) -> Duration? {
     var turns = TurnTaking()
     var now = 1_000 * second
@@ -92,14 +94,15 @@ import Testing
         }
       }
     }
+    defer { for program in programs { program.cancel() } }
     var said: [String] = []
-    for _ in 0..<600 where said.isEmpty {
-      try await Task.sleep(for: .milliseconds(50))
+    try await eventually("the status of a device has an error") {
       for device in devices { said += await device.sync.status().errors }
+      return !said.isEmpty
     }
     for program in programs { program.cancel() }
     for program in programs { await program.value }
-    #expect(said.contains { $0.contains("in answer to each other") }, "\(said)")
+    #expect(said.contains { $0.contains("in response to each other") }, "\(said)")
     // Nothing is lost by waiting.
     for device in devices + devices { try await device.sync.sync() }
     #expect(try await devices[0].read("Documents/file") == devices[1].read("Documents/file"))

@@ -21,7 +21,8 @@ import Testing
     try second.write("Documents/f", Array("winner".utf8))
     try await second.sync.sync()
 
-    // The log of the winner arrives, the loser cannot be sent: nothing is replaced, after a restart too.
+    // The log of the winner arrives, the loser cannot be sent: nothing is replaced, after a restart
+    // too.
     closing.packsLeft.withLock { $0 = 0 }
     await #expect(throws: SyncFailure.self) { try await first.sync.sync() }
     #expect(try await first.read("Documents/f") == Array("loser".utf8))

@@ -9,8 +9,9 @@ struct FoundKeys: Sendable {
   var expires: Int64?
 }
 
-/// Finds keys where programs for S3 look for them, in the order of Amazon's own: the environment, the
-/// shared files, a container's, the machine's. Keys that end are fetched anew five minutes before.
+/// Finds keys where programs for S3 look for them, in the order of Amazon's own: the environment,
+/// the shared files, a container's, the machine's. Keys that end are fetched anew five minutes
+/// before.
 ///
 /// Safe from any task; of many that ask at once one goes and looks.
 final class CredentialChain: Sendable {
@@ -82,8 +83,8 @@ final class CredentialChain: Sendable {
       return found
     }
     throw .notPermitted(
-      "no access keys were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY and sign in again, or "
-        + "put them into ~/.aws/credentials")
+      "found no access keys; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY and sign in again, or "
+        + "put them into \"~/.aws/credentials\"")
   }
 
   private func fromEnvironment() -> FoundKeys? {

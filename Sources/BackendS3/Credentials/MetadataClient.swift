@@ -1,8 +1,6 @@
-internal import AsyncHTTPClient
 internal import Backend
 internal import FoundationEssentials
-internal import NIOCore
-internal import NIOHTTP1
+internal import HTTPTransport
 internal import Platform
 internal import SystemPackage
 
@@ -12,7 +10,7 @@ internal import SystemPackage
 /// Metadata Service", version 2 only, Amazon EC2 User Guide.
 struct MetadataClient: Sendable {
   let environment: [String: String]
-  /// Goes past every proxy.
+  /// Uses no proxy.
   let client: HTTPClient
 
   private static let limit = 65_536
@@ -46,14 +44,14 @@ struct MetadataClient: Sendable {
             .contains(place.host)
       else {
         throw .notPermitted(
-          "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https:// nor of this machine")
+          "AWS_CONTAINER_CREDENTIALS_FULL_URI neither uses https:// nor names this machine")
       }
       url = full
     } else {
       return nil
     }
     var headers = HTTPHeaders()
-    if let token = authorization { headers.add(name: "authorization", value: token) }
+    if let token = authorization { headers.append("authorization", token) }
     let bytes = try await get(url, headers)
     return try Self.parse(bytes, source: url)
   }
@@ -67,8 +65,8 @@ struct MetadataClient: Sendable {
     return environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
   }
 
-  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers. `gaveKeys`: it did
-  /// before, so that no answer is a failure that passes.
+  /// Nil on a machine that has none to give. It is asked quickly: elsewhere nobody answers.
+  /// `gaveKeys`: it did before, so that no answer is a failure that passes.
   func machineKeys(gaveKeys: Bool) async throws(StoreError) -> FoundKeys? {
     if environment["AWS_EC2_METADATA_DISABLED"]?.lowercased() == "true" { return nil }
     let base = environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? "http://169.254.169.254"
@@ -76,14 +74,14 @@ struct MetadataClient: Sendable {
     do throws(StoreError) {
       let token = try await get(
         "\(base)/latest/api/token", ["x-aws-ec2-metadata-token-ttl-seconds": "21600"],
-        method: .PUT, seconds: 1)
+        method: .put, seconds: 1)
       let headers: HTTPHeaders = [
         "x-aws-ec2-metadata-token": String(decoding: token, as: UTF8.self)
       ]
       let names = String(decoding: try await get(roles, headers), as: UTF8.self)
       guard let role = names.split(whereSeparator: \.isNewline).first else { return nil }
       return try Self.parse(
-        try await get(roles + role, headers), source: "the machine's role \(role)")
+        try await get(roles + role, headers), source: "the machine's role \"\(role)\"")
     } catch {
       switch error {
       case .unavailable where gaveKeys: throw error
@@ -94,32 +92,28 @@ struct MetadataClient: Sendable {
   }
 
   private func get(
-    _ url: String, _ headers: HTTPHeaders, method: HTTPMethod = .GET, seconds: Int64 = 5
+    _ url: String, _ headers: HTTPHeaders, method: HTTPMethod = .get, seconds: Int64 = 5
   ) async throws(StoreError) -> [UInt8] {
-    var request = HTTPClientRequest(url: url)
-    request.method = method
-    request.headers = headers
-    do {
-      let response = try await client.execute(request, timeout: .seconds(seconds))
-      guard response.status != .tooManyRequests, response.status.code < 500 else {
-        throw StoreError.unavailable(
-          "\(url) gives no keys now: it answered \(response.status.code)")
-      }
-      guard response.status == .ok else {
-        throw StoreError.notPermitted("\(url) gives no keys: it answered \(response.status.code)")
-      }
-      let body = try await response.body.collect(upTo: Self.limit)
-      return Array(body.readableBytesView)
-    } catch let error as StoreError {
-      throw error
+    var request = HTTPRequest(method: method, url: url, headers: headers)
+    request.timeout = .seconds(seconds)
+    request.limit = Self.limit
+    let response: HTTPResponse
+    do throws(HTTPFailure) {
+      response = try await client.send(request)
     } catch {
-      throw .unavailable("\(url) gives no keys: \(error)")
+      throw Task.isCancelled ? .cancelled : .unavailable("\"\(url)\" gives no keys: \(error)")
+    }
+    switch response.status {
+    case 200: return response.body
+    case 429, 500...:
+      throw .unavailable("\"\(url)\" gives no keys now: it answered \(response.status)")
+    default: throw .notPermitted("\"\(url)\" gives no keys: it answered \(response.status)")
     }
   }
 
   static func parse(_ bytes: [UInt8], source: String) throws(StoreError) -> FoundKeys {
     guard let answer = try? BoundedJSON.decode(Answer.self, from: bytes) else {
-      throw .unavailable("\(source) gave something that is no access keys")
+      throw .unavailable("the answer of \(source) has no access keys")
     }
     return FoundKeys(
       keys: S3Keys(

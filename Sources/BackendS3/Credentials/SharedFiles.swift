@@ -2,13 +2,13 @@ internal import Backend
 internal import Platform
 internal import SystemPackage
 
-/// `~/.aws/credentials` and `~/.aws/config`. Source: "Configuration and credential file settings", AWS
-/// CLI User Guide.
+/// `~/.aws/credentials` and `~/.aws/config`. Source: "Configuration and credential file settings",
+/// AWS CLI User Guide.
 struct SharedFiles {
   let environment: [String: String]
 
-  /// Those of `AWS_PROFILE`, or of `default`; nil where there are none. Fails where a profile is named
-  /// that is in neither file.
+  /// Those of `AWS_PROFILE`, or of `default`; nil where there are none. Fails where a profile is
+  /// named that is in neither file.
   func keys() throws(StoreError) -> FoundKeys? {
     let named = environment["AWS_PROFILE"].flatMap { $0.isEmpty ? nil : $0 }
     let profile = named ?? "default"
@@ -34,7 +34,8 @@ struct SharedFiles {
     }
     if let named, !isThere {
       throw .notPermitted(
-        "AWS_PROFILE is \(named), and neither \(files[0].0) nor \(files[1].0) has it")
+        "AWS_PROFILE is \"\(named)\", but neither \"\(files[0].0)\" nor \"\(files[1].0)\" has this "
+          + "profile")
     }
     return nil
   }

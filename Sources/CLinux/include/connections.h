@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/// Opens the file that aborts a connection, by the minor number of the mount's device. Uses the control
-/// file system where it is mounted; else, with CAP_SYS_ADMIN, a mount of it that no path leads to.
-/// Gives -errno: EACCES for the connection of another user. Touches no FUSE mount.
+/// Opens the file that aborts a connection, by the minor number of the mount's device. Uses the
+/// control file system where it is mounted; else, with CAP_SYS_ADMIN, a mount of it that no path
+/// leads to. Gives -errno: EACCES for the connection of another user. Touches no FUSE mount.
 int linux_open_fuse_abort(uint32_t minor);
 
 /// The messages of a daemon to its watchdog, each in one packet.
@@ -17,8 +17,8 @@ enum {
   linux_watchdog_remove = 2,
   /// The daemon is crashing: act at once.
   linux_watchdog_act = 3,
-  /// Keep the descriptor that comes along for a successor. `key` is its connection's, or 0 for the lock
-  /// of the state directory; `minor` is a `linux_kept_*`.
+  /// Keep the descriptor that comes along for a successor. `key` is its connection's, or 0 for the
+  /// lock of the state directory; `minor` is a `linux_kept_*`.
   linux_watchdog_keep = 4,
   /// The daemon ends, or another one has all: end without acting.
   linux_watchdog_end = 5,
@@ -31,7 +31,8 @@ enum {
   linux_kept_record = 2,
 };
 
-/// How a daemon is started in the place of one that died. All of it stays as it is while watchdogs run.
+/// How a daemon is started in the place of one that died. All of it stays as it is while watchdogs
+/// run.
 struct linux_successor {
   const char *program;
   /// Ends with NULL.
@@ -42,8 +43,8 @@ struct linux_successor {
   uint32_t early_deaths;
 };
 
-/// The environment variable that tells a successor what it was left. `linux_successor` in succession.c
-/// has its form.
+/// The environment variable that tells a successor what it was left. `linux_successor` in
+/// succession.c has its form.
 extern const char *const linux_succession_variable;
 
 struct linux_watchdog_message {
@@ -58,28 +59,29 @@ struct linux_watchdog_message {
 /// Stands for a mount point, which is escaped as in /proc/self/mountinfo.
 uint64_t linux_mountpoint_hash(const char *escaped);
 
-/// Whether a mount of ubiquityfs with this number is at this place, as far as `table` tells, a file like
-/// /proc/self/mountinfo. 0 also where the file cannot be read.
+/// Whether a mount of ubiquityfs with this number is at this place, as far as `table` tells, a file
+/// like /proc/self/mountinfo. 0 also where the file cannot be read.
 int linux_mount_table_has(const char *table, uint32_t minor, uint64_t place);
 
 /// Sends a message, with a descriptor unless `file` is negative. Gives 0, or -errno.
 int linux_tell_watchdog(int socket, struct linux_watchdog_message message, int file);
 
-/// Waits for a message that `linux_tell_watchdog` sent, and gives its descriptor, or -1. Gives 0, or
+/// Waits for a message that `linux_tell_watchdog` sent, and gives its descriptor, or -1. Gives 0,
+/// or
 /// -errno.
 int linux_hear_daemon(int socket, struct linux_watchdog_message *message, int *file);
 
-/// Forks a process that guards connections for as long as the calling *thread* lives. Then it becomes
-/// the `successor`, if connections with kept descriptors are left and it is not NULL, and aborts the
-/// others. Gives its number to the caller, or -errno.
+/// Forks a process that guards connections for as long as the calling *thread* lives. Then it
+/// becomes the `successor`, if connections with kept descriptors are left and it is not NULL, and
+/// aborts the others. Gives its number to the caller, or -errno.
 ///
-/// `socket` is its end of a SOCK_SEQPACKET pair. It keeps no descriptor of the caller's but those that
-/// come through the socket.
-/// After the fork only async-signal-safe functions are called: the caller may have threads.
+/// `socket` is its end of a SOCK_SEQPACKET pair. It keeps no descriptor of the caller's but those
+/// that come through the socket. After the fork only async-signal-safe functions are called: the
+/// caller may have threads.
 int linux_fork_watchdog(int socket, const struct linux_successor *successor);
 
-/// Has SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE and SIGABRT tell the watchdog at the other end of `socket`
-/// before they end this process: while a core is dumped its threads are still there.
+/// Has SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE and SIGABRT tell the watchdog at the other end of
+/// `socket` before they end this process: while a core is dumped its threads are still there.
 void linux_tell_watchdog_of_crashes(int socket);
 
 #endif

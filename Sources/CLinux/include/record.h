@@ -10,8 +10,8 @@ int linux_memory_file(const char *name, uint64_t size);
 
 int32_t linux_thread_number(void);
 
-/// Sends a text to a datagram socket; `@` stands for the zero byte that an abstract address begins with.
-/// Gives 0 or -errno.
+/// Sends a text to a datagram socket; `@` stands for the zero byte that an abstract address begins
+/// with. Gives 0 or -errno.
 int linux_send_datagram(const char *address, const char *text);
 
 /// What was written to memory before this by this thread is there if the word is.

@@ -55,8 +55,8 @@ int linux_lremovexattr(const char *path, const char *name);
 
 int linux_syncfs(int fd);
 
-/// Has the kernel begin to write what was changed in a part of a file to the disk. It does not wait for the end,
-/// and makes nothing durable. `sync_file_range(2)`.
+/// Has the kernel begin to write what was changed in a part of a file to the disk. It does not wait
+/// for the end, and makes nothing durable. `sync_file_range(2)`.
 int linux_start_writeback(int fd, int64_t offset, int64_t count);
 
 /// The magic number of the file system that a path is on; negative for an error.
@@ -67,34 +67,31 @@ int linux_umount2(const char *path, int flags);
 /// Closed by exec.
 int linux_eventfd(void);
 
-/// A socket of rtnetlink(7) that is told when links, addresses and routes change, of this thread's network
-/// namespace. Does not block; closed by exec.
+/// A socket of rtnetlink(7) that is told when links, addresses and routes change, of this thread's
+/// network namespace. Does not block; closed by exec.
 int linux_network_changes(void);
-
-/// Only where the processor's number fits a mask of 1024.
-int linux_pin_thread(int processor);
 
 /// Has ext2/3/4 put the directories that are made in this one far from each other (chattr +T).
 int linux_spread_directories(const char *path);
 
-/// Has a signal that ends the process for a defect of it leave a line in the file at `path`, which is
-/// appended to, and on stderr. Then what was done before for the signal is done. To be called before
-/// the process has other threads. -ENAMETOOLONG, or 0.
+/// Has a signal that ends the process for a defect of it leave a line in the file at `path`, which
+/// is appended to, and on stderr. Then what was done before for the signal is done. To be called
+/// before the process has other threads. -ENAMETOOLONG, or 0.
 int linux_log_crashes(const char *path, int to_stderr);
 
-/// How many bytes of this process's memory are neither a file's nor in use by malloc's callers: freed and not
-/// given back, beside stacks and the like. 0 where that is not known.
+/// How many bytes of this process's memory are neither a file's nor in use by malloc's callers:
+/// freed and not given back, beside stacks and the like. 0 where that is not known.
 long linux_malloc_slack(void);
 
 /// `malloc_trim(3)`.
 void linux_malloc_trim(void);
 
-/// How many arenas malloc makes at the most, from what size on a block is mapped by itself, and how much free
-/// memory at an arena's end is not given back at once.
+/// How many arenas malloc makes at the most, from what size on a block is mapped by itself, and how
+/// much free memory at an arena's end is not given back at once.
 void linux_malloc_limit(int arenas, int largest, int kept);
 
-/// Takes the program's code and constants out of this process's memory. They stay in the page cache, and each
-/// page comes back when it is used.
+/// Takes the program's code and constants out of this process's memory. They stay in the page
+/// cache, and each page comes back when it is used.
 void linux_unmap_program_pages(void);
 
 #endif

@@ -71,7 +71,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// What becomes of content below a directory: this device's own, as pins are. ENOTDIR for what is none.
+  /// What becomes of content below a directory: this device's own, as pins are. ENOTDIR for what is
+  /// none.
   package func setPolicy(_ number: InodeNumber, _ policy: DownloadPolicy) throws(Errno) {
     try change { engine in
       var inode = try engine.inode(number)

@@ -1,7 +1,8 @@
 package import Model
 package import SystemPackage
 
-/// What happens to a file's content. The bytes are the content store's; this is what is known of them.
+/// What happens to a file's content. The bytes are the content store's; this is what is known of
+/// them.
 extension ContainerCatalog {
   /// Bytes of a local file changed. Cheap: memory only, the row follows with the next commit. The
   /// change time is now; the content is no version any more. EINVAL for a file whose content is
@@ -18,8 +19,9 @@ extension ContainerCatalog {
     }
   }
 
-  /// What a local content file takes on the disk, nil for what is not to be relied on. Changes nothing
-  /// else, and is soft like `noteContentChange`; with another content by now it does nothing.
+  /// What a local content file takes on the disk, nil for what is not to be relied on. Changes
+  /// nothing else, and is soft like `noteContentChange`; with another content by now it does
+  /// nothing.
   package func noteBlocks(_ key: ContentKey, of number: InodeNumber, _ blocks: UInt64?)
     throws(Errno)
   {
@@ -31,8 +33,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// `noteBlocks` by one who looked at a file that was not open. Who wrote to it since knows better:
-  /// only what was not known is noted.
+  /// `noteBlocks` by one who looked at a file that was not open. Who wrote to it since knows
+  /// better: only what was not known is noted.
   package func rememberBlocks(_ key: ContentKey, of number: InodeNumber, _ blocks: UInt64)
     throws(Errno)
   {
@@ -55,9 +57,9 @@ extension ContainerCatalog {
   }
 
   /// To be called before the first write of an open of a file, and before an open for writing that
-  /// the kernel serves itself. ENOSPC where the disk has only the catalog's reserve left. After a crash `recover` knows by it that
-  /// the bytes may not be the version that the row names; for a file that is edited already it does
-  /// nothing.
+  /// the kernel serves itself. ENOSPC where the disk has only the catalog's reserve left. After a
+  /// crash `recover` knows by it that the bytes may not be the version that the row names; for a
+  /// file that is edited already it does nothing.
   package func noteWriteBegan(_ number: InodeNumber) throws(Errno) {
     try change { engine in
       try engine.requireRoom()
@@ -70,9 +72,9 @@ extension ContainerCatalog {
     try change { try $0.noteWriteEnded(number) }
   }
 
-  /// All bytes of the generation are in its content file, durably, which takes `blocks` of the disk,
-  /// where that is known: remote becomes local. False if
-  /// the inode has another generation by now, and then nothing is done.
+  /// All bytes of the generation are in its content file, durably, which takes `blocks` of the
+  /// disk, where that is known: remote becomes local. False if the inode has another generation by
+  /// now, and then nothing is done.
   package func markContentLocal(
     _ number: InodeNumber, generation: UInt64, blocks: UInt64? = nil
   ) throws(Errno) -> Bool {
@@ -111,10 +113,9 @@ extension ContainerCatalog {
   }
 
   /// After an unclean end: what was open for writing, and what is edited, gets its size from its
-  /// content file, 0 where there is none, and the blocks that it takes; what may have been written since its row was committed becomes
-  /// edited and dirty.
-  /// `probe` gives what a content file is, nil where there is none. Gives the
-  /// inodes that were put right.
+  /// content file, 0 where there is none, and the blocks that it takes; what may have been written
+  /// since its row was committed becomes edited and dirty. `probe` gives what a content file is,
+  /// nil where there is none. Gives the inodes that were put right.
   package func recover(
     _ probe: (ContentKey) throws(Errno) -> FoundContent?
   ) throws(Errno) -> [InodeNumber] {

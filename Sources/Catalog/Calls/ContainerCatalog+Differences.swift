@@ -18,14 +18,14 @@ extension ContainerCatalog {
   /// When programs change things as fast as they are read here, requests wait for one pass.
   private static let passLimit = 12
 
-  /// The items in which the trees differ, all of them as they were at one moment: a plan that is made
-  /// of a directory from after its removal and of a file in it from before fits no tree.
+  /// The items in which the trees differ, all of them as they were at one moment: a plan that is
+  /// made of a directory from after its removal and of a file in it from before fits no tree.
   ///
-  /// Requests are not held up meanwhile. Items are read one by one, and what changed in that time is
-  /// read again, until so little is left that it can be read in one go.
+  /// Requests are not held up meanwhile. Items are read one by one, and what changed in that time
+  /// is read again, until so little is left that it can be read in one go.
   ///
-  /// `isOpenForWriting` is asked under the catalog's lock, together with the item: a close notes what
-  /// was written before the file counts as closed, so that none is seen as closed without it.
+  /// `isOpenForWriting` is asked under the catalog's lock, together with the item: a close notes
+  /// what was written before the file counts as closed, so that none is seen as closed without it.
   ///
   /// `only`: of these items alone.
   package func differences(

@@ -3,11 +3,11 @@ package import SystemPackage
 
 /// Names and inodes as POSIX has them. Each call is atomic.
 ///
-/// `request` is what the kernel calls the request that a call does, 0 for none: it is noted with the
-/// change, in one record.
+/// `request` is what the kernel calls the request that a call does, 0 for none: it is noted with
+/// the change, in one record.
 ///
-/// Every change marks the item dirty and, where an entry changes, the directory too, unless they are
-/// of a kind or under a name that does not sync. Permissions are the kernel's to check.
+/// Every change marks the item dirty and, where an entry changes, the directory too, unless they
+/// are of a kind or under a name that does not sync. Permissions are the kernel's to check.
 extension ContainerCatalog {
   /// ENOENT when there is none.
   package func inode(_ number: InodeNumber) throws(Errno) -> Inode {
@@ -24,9 +24,9 @@ extension ContainerCatalog {
 
   /// Makes an item. EEXIST when the name is taken, ENOENT when the directory was removed.
   ///
-  /// `noting` is called with its number under the catalog's lock, before anyone else can see the item:
-  /// a file that is made to be written is never seen as one that is empty and closed. It may take leaf
-  /// locks. The call may still throw after.
+  /// `noting` is called with its number under the catalog's lock, before anyone else can see the
+  /// item: a file that is made to be written is never seen as one that is empty and closed. It may
+  /// take leaf locks. The call may still throw after.
   package func create(
     _ name: ItemName, in parent: InodeNumber, _ new: NewItem, request: UInt64 = 0,
     noting: (InodeNumber) -> Void = { _ in }
@@ -55,8 +55,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// Gives an inode a further name. EPERM for a directory, ENOENT for what was removed, EXDEV out of
-  /// `.nosync` where the item's identity is taken, and into it where the content is not local.
+  /// Gives an inode a further name. EPERM for a directory, ENOENT for what was removed, EXDEV out
+  /// of `.nosync` where the item's identity is taken, and into it where the content is not local.
   package func link(
     _ number: InodeNumber, as name: ItemName, in parent: InodeNumber, request: UInt64 = 0
   ) throws(Errno) -> Inode {
@@ -80,11 +80,11 @@ extension ContainerCatalog {
     }
   }
 
-  /// EXDEV for what cannot go into or out of `.nosync` by a rename: evicted content into it, and out
-  /// of it an item whose identity a remote item took. `mv` copies then.
+  /// EXDEV for what cannot go into or out of `.nosync` by a rename: evicted content into it, and
+  /// out of it an item whose identity a remote item took. `mv` copies then.
   ///
-  /// With `heir` a file that replaces another takes over its item, if the content file of the moved one
-  /// is there under this key too: see `Engine.inherit`. Otherwise it is as without.
+  /// With `heir` a file that replaces another takes over its item, if the content file of the moved
+  /// one is there under this key too: see `Engine.inherit`. Otherwise it is as without.
   ///
   /// `admit` is as that of `remove`, for a directory that may take another one's place.
   package func rename(

@@ -3,14 +3,14 @@ package import SystemPackage
 
 /// What contents take on this device's disk.
 extension ContainerCatalog {
-  /// The bytes that all local contents take, those of orphans too. Counted when it is first asked for,
-  /// and kept up to date from then on.
+  /// The bytes that all local contents take, those of orphans too. Counted when it is first asked
+  /// for, and kept up to date from then on.
   package func heldBytes() throws(Errno) -> UInt64 {
     try run { try $0.currentHeld() &* 512 }
   }
 
-  /// Visits every file whose content is here, a page at a time, so that nobody waits for long. What comes
-  /// or goes meanwhile may be visited or not.
+  /// Visits every file whose content is here, a page at a time, so that nobody waits for long. What
+  /// comes or goes meanwhile may be visited or not.
   package func forEachHeldFile(_ body: (HeldFile) -> Void) throws(Errno) {
     var next: InodeNumber? = InodeNumber(0)
     while let start = next {
@@ -20,8 +20,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// Asks the content files what they take: all of them, or those of which it is not known. To be called
-  /// before anything is open. Gives how many rows were wrong.
+  /// Asks the content files what they take: all of them, or those of which it is not known. To be
+  /// called before anything is open. Gives how many rows were wrong.
   package func recount(
     all: Bool, _ probe: (ContentKey) throws(Errno) -> UInt64?
   ) throws(Errno) -> Int {

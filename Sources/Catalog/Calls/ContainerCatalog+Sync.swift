@@ -7,12 +7,13 @@ extension ContainerCatalog {
   /// Up to where the log was folded.
   package func position() throws(Errno) -> LogPosition { try run { try $0.position() } }
 
-  /// How often what was done here and not committed yet was lost, on a full disk for one. What is told to
-  /// other devices stands on all that was done before: if this has changed since, it does not.
+  /// How often what was done here and not committed yet was lost, on a full disk for one. What is
+  /// told to other devices stands on all that was done before: if this has changed since, it does
+  /// not.
   package func losses() throws(Errno) -> UInt64 { try run { $0.losses } }
 
-  /// Folds a segment that was read: remote tree, chunk table and position, all or nothing.
-  /// EINVAL unless `position` is the next after the present one; EBADMSG for a segment after which the
+  /// Folds a segment that was read: remote tree, chunk table and position, all or nothing. EINVAL
+  /// unless `position` is the next after the present one; EBADMSG for a segment after which the
   /// remote tree would be none.
   ///
   /// `origin` is kept with what it removes. Without one that is not kept. `isOwn`: this device put
@@ -47,9 +48,10 @@ extension ContainerCatalog {
     return isAccepted
   }
 
-  /// These records, of items that were here when that was planned, are about to be put into the log; to be
-  /// called in the transaction that is made durable before that. Until the next fold one of them that goes
-  /// stays marked, even if it is new, and the record, when it is folded, is what went.
+  /// These records, of items that were here when that was planned, are about to be put into the
+  /// log; to be called in the transaction that is made durable before that. Until the next fold one
+  /// of them that goes stays marked, even if it is new, and the record, when it is folded, is what
+  /// went.
   package func noteSending(_ records: [ItemRecord]) throws(Errno) {
     try changeLazily { try $0.noteSending(records) }
   }
@@ -178,23 +180,23 @@ extension ContainerCatalog {
     try run { try $0.localChildren(item) }
   }
 
-  /// Whether the directory holds something that stays on this device: of a `.nosync` name, or a FIFO,
-  /// socket or device.
+  /// Whether the directory holds something that stays on this device: of a `.nosync` name, or a
+  /// FIFO, socket or device.
   package func hasExcludedChildren(of item: ItemID) throws(Errno) -> Bool {
     try run { try $0.hasExcludedChildren(item) }
   }
 
-  /// The version that a file's inode shows, orphans included; nil when it is edited. Its manifest is
-  /// nil while it is still only on the device that saved it.
+  /// The version that a file's inode shows, orphans included; nil when it is edited. Its manifest
+  /// is nil while it is still only on the device that saved it.
   package func shownContent(of number: InodeNumber) throws(Errno) -> ContentVersion? {
     try optional { try $0.shownContent(try $0.inode(number)) }
   }
 
-  /// Our own segment is in the log at `position`: folds it, sets base := remote for what it changed,
-  /// clears each mark that is still the one given, and gives edited contents that are still the ones
-  /// given their version. With no changes and the present position, only the last two. The base of
-  /// `undecided` items stays: of them the segment keeps a conflict's contents, nothing more. Where
-  /// they are among `keepingParentOf`, only the content of the base stays.
+  /// Our own segment is in the log at `position`: folds it, sets base := remote for what it
+  /// changed, clears each mark that is still the one given, and gives edited contents that are
+  /// still the ones given their version. With no changes and the present position, only the last
+  /// two. The base of `undecided` items stays: of them the segment keeps a conflict's contents,
+  /// nothing more. Where they are among `keepingParentOf`, only the content of the base stays.
   package func committed(
     _ changes: LogChanges, to position: LogPosition, stamps: [ItemID: UInt64],
     versions: [ItemID: UploadedContent], undecided: Set<ItemID> = [],

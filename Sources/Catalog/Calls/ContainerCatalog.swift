@@ -6,15 +6,15 @@ package import SystemPackage
 
 /// The truth of names and metadata of one container on this device.
 ///
-/// Calls may be made from any thread and never wait for the network. One lock is held over state and
-/// connection. The closures that `apply` and `evict` take are called under it: they may take leaf
-/// locks, and must not call the catalog. Observers and the actions of `afterDurableCommit` are called
-/// with no lock held.
+/// Calls may be made from any thread and never wait for the network. One lock is held over state
+/// and connection. The closures that `apply` and `evict` take are called under it: they may take
+/// leaf locks, and must not call the catalog. Observers and the actions of `afterDurableCommit` are
+/// called with no lock held.
 ///
 /// A change is visible at once and survives the end of the process when the call has returned; what
-/// `noteContentChange` says, after `commit(durable: false)` or `Flusher.commitInterval`. It survives a
-/// power cut after `commit(durable: true)`. Order is never lost.
-/// Errors are those that a local file system gives, ENOSPC and EIO of the disk below included.
+/// `noteContentChange` says, after `commit(durable: false)` or `Flusher.commitInterval`. It
+/// survives a power cut after `commit(durable: true)`. Order is never lost. Errors are those that a
+/// local file system gives, ENOSPC and EIO of the disk below included.
 package final class ContainerCatalog: Sendable {
   let engine: Lock<Engine>
   let flusher = Flusher()
@@ -44,8 +44,8 @@ package final class ContainerCatalog: Sendable {
 
   deinit { engine.withLock { $0.release() } }
 
-  /// Commits durably, folds the write-ahead log into the catalog and closes it. The catalog must not
-  /// be used after. `isClean` false: content files may still change, so the next start has to
+  /// Commits durably, folds the write-ahead log into the catalog and closes it. The catalog must
+  /// not be used after. `isClean` false: content files may still change, so the next start has to
   /// `recover`.
   package func close(isClean: Bool = true) throws(Errno) {
     flusher.stop()
@@ -64,8 +64,8 @@ package final class ContainerCatalog: Sendable {
     engine.withLock { $0.observer = observer }
   }
 
-  /// `observer` is told, under the lock, of each request of the kernel's that a call did, before the
-  /// journal may forget it. It may take leaf locks.
+  /// `observer` is told, under the lock, of each request of the kernel's that a call did, before
+  /// the journal may forget it. It may take leaf locks.
   package func setDoneObserver(_ observer: (@Sendable (UInt64, InodeNumber) -> Void)?) {
     engine.withLock { $0.doneObserver = observer }
   }
@@ -81,9 +81,9 @@ package final class ContainerCatalog: Sendable {
     if let sync { try synchronize(sync) }
   }
 
-  /// For an fsync of a file whose content file is durable, with its size and time: makes durable what
-  /// that file does not tell. Nothing, when all records are: what `noteContentChange` said of this
-  /// file since is what `recover` reads from there.
+  /// For an fsync of a file whose content file is durable, with its size and time: makes durable
+  /// what that file does not tell. Nothing, when all records are: what `noteContentChange` said of
+  /// this file since is what `recover` reads from there.
   package func commit(synchronized number: InodeNumber) throws(Errno) {
     let isToldByContent = try run { engine in
       !engine.hasDirectChanges && engine.isJournalDurable && engine.isReadBack(number)
@@ -142,7 +142,8 @@ package final class ContainerCatalog: Sendable {
     let value: Value?
   }
 
-  /// `run`, for one atomic change, which the end of the process does not take back once it returned.
+  /// `run`, for one atomic change, which the end of the process does not take back once it
+  /// returned.
   func change<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
     try run { engine in
       let result = try engine.operation { try body(engine) }
@@ -168,7 +169,8 @@ package final class ContainerCatalog: Sendable {
     }
   }
 
-  /// `change` for the sync engine, which does over again what was lost: it is committed with others.
+  /// `change` for the sync engine, which does over again what was lost: it is committed with
+  /// others.
   func changeLazily<Result>(_ body: (Engine) throws -> Result) throws(Errno) -> Result {
     flushAhead()
     return try run { engine in try engine.operation { try body(engine) } }

@@ -4,8 +4,8 @@ internal import Platform
 
 /// Brings what memory holds into the database, where no request waits for it.
 ///
-/// A catalog that nobody changes has no timer. Rows are written under the connection's lock alone, a
-/// few at a time; the engine's lock is taken to begin and to commit.
+/// A catalog that nobody changes has no timer. Rows are written under the connection's lock alone,
+/// a few at a time; the engine's lock is taken to begin and to commit.
 final class Flusher: Sendable {
   enum Need {
     case nothing
@@ -42,8 +42,8 @@ final class Flusher: Sendable {
   /// and in one that is not. It takes some milliseconds.
   static let quietSlack = 8 << 20
   static let busySlack = 16 << 20
-  /// The write-ahead log is folded into the database when it has more pages than this; that takes the
-  /// connection's lock for as long as the disk needs for them.
+  /// The write-ahead log is folded into the database when it has more pages than this; that takes
+  /// the connection's lock for as long as the disk needs for them.
   static let longestLog = 8192
   /// When nothing changes, nobody waits for that, and it is done sooner.
   static let quietLog = 1024
@@ -95,8 +95,8 @@ final class Flusher: Sendable {
     }
   }
 
-  /// Whether a flush that is due for no other reason than that there is something is to wait on: the
-  /// journal grew since it was last asked for.
+  /// Whether a flush that is due for no other reason than that there is something is to wait on:
+  /// the journal grew since it was last asked for.
   func isBusy(_ sequence: UInt64) -> Bool {
     due.withLock { due in
       defer { due.sequence = sequence }
@@ -204,8 +204,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// Makes what is committed durable when the journal needs its room back, and folds the write-ahead
-  /// log when it is long.
+  /// Makes what is committed durable when the journal needs its room back, and folds the
+  /// write-ahead log when it is long.
   private func fold(upTo covered: UInt64, _ connection: SQLConnection, isQuiet: Bool) throws {
     let (needsRoom, log) = engine.withLock {
       ($0.journal.needsCover(committed: covered), $0.log)

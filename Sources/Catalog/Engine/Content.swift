@@ -116,8 +116,8 @@ extension Engine {
     for number in Set(edited.keys).union(began.keys).sorted() {
       guard var inode = try? inode(number), let key = inode.contentKey, inode.content == .local
       else { continue }
-      // A power cut can leave the row of a file that was never synchronised and not its content file:
-      // the file is empty then, as it would be on a local disk. What is uploaded never is.
+      // A power cut can leave the row of a file that was never synchronised and not its content
+      // file: the file is empty then, as it would be on a local disk. What is uploaded never is.
       guard let found = try probe(key) ?? (inode.version == nil ? .nothing : nil) else { continue }
       // The file's clock is the kernel's coarse one; a second covers that.
       let isWritten =

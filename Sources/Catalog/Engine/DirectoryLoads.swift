@@ -3,10 +3,10 @@ internal import Model
 /// Finds out which directories are looked through name by name, and how much of one to bring into
 /// memory at once: one query for many entries costs much less than two for each.
 ///
-/// The second name that is missed in a directory has its first entries brought here, which is all of
-/// most. In a larger one only misses in the order of its entries make a window go ahead of them: it
-/// grows while every entry of it is wanted, and shrinks when some were passed over. Who looks here and
-/// there pays for single names.
+/// The second name that is missed in a directory has its first entries brought here, which is all
+/// of most. In a larger one only misses in the order of its entries make a window go ahead of them:
+/// it grows while every entry of it is wanted, and shrinks when some were passed over. Who looks
+/// here and there pays for single names.
 struct DirectoryLoads {
   struct Request: Equatable {
     let after: Int64

@@ -69,8 +69,8 @@ extension Engine {
       prepareRoom()
       let known = losses
       try settle()
-      // What memory has is going to be committed; what was written directly is not there any more, and
-      // whoever is about to be told that it is done is to hear that.
+      // What memory has is going to be committed; what was written directly is not there any more,
+      // and whoever is about to be told that it is done is to hear that.
       guard losses == known else { throw Errno.ioError }
       if !unjournaled.isEmpty {
         unjournaled.removeAll(keepingCapacity: true)
@@ -112,7 +112,8 @@ extension Engine {
       logCommits += 1
     }
     FaultPoint.reach("catalog.commit.after")
-    // On a full disk the write-ahead log is folded at once, so that it is written from its start again.
+    // On a full disk the write-ahead log is folded at once, so that it is written from its start
+    // again.
     if reserve.isExhausted { try? connection.checkpoint(whole: false) }
   }
 

@@ -21,7 +21,8 @@ extension Engine {
     return row
   }
 
-  /// The directory; ENOENT, ENOTDIR, and ENOENT for one that was removed, where nothing can be made.
+  /// The directory; ENOENT, ENOTDIR, and ENOENT for one that was removed, where nothing can be
+  /// made.
   func directory(_ number: InodeNumber) throws -> Inode {
     let inode = try inode(number)
     guard inode.kind == .directory else { throw Errno.notDirectory }

@@ -5,9 +5,9 @@ internal import SystemPackage
 
 /// The catalog under its lock: what memory knows, and the way to the database.
 ///
-/// Three layers, the newest first: `pending`, what changed since the last flush; `flushing`, what is
-/// on its way into the database; the database, with caches of it. Requests read and change the upper
-/// ones; each operation leaves a record in the redo journal, and the database follows in the
+/// Three layers, the newest first: `pending`, what changed since the last flush; `flushing`, what
+/// is on its way into the database; the database, with caches of it. Requests read and change the
+/// upper ones; each operation leaves a record in the redo journal, and the database follows in the
 /// background. What is rare or large (the sync engine's work, users' attributes, fsck) works on the
 /// database itself: `database` and `write` bring it up to date first.
 ///
@@ -90,8 +90,8 @@ final class Engine {
   var stagedUsage: UInt64 = 0
   /// This process may be staging parts in the tables of the tree. Only then `meta` is read.
   var mayStageInPlace = false
-  /// To be done once what was changed since the last commit is durable. Lost with the transaction, as
-  /// the changes are.
+  /// To be done once what was changed since the last commit is durable. Lost with the transaction,
+  /// as the changes are.
   var afterDurable: [@Sendable () -> Void] = []
   /// Of changes that are committed and perhaps not durable yet.
   var afterNextSync: [@Sendable () -> Void] = []
@@ -108,8 +108,8 @@ final class Engine {
   var unjournaled: [InodeNumber: SoftChange] = [:]
   /// The open transaction has what is in no flush.
   var hasDirectChanges = false
-  /// How often such were lost with their transaction. Who made them is told by the error of the commit;
-  /// who made them lazily looks whether this is what it was.
+  /// How often such were lost with their transaction. Who made them is told by the error of the
+  /// commit; who made them lazily looks whether this is what it was.
   var losses: UInt64 = 0
   /// `losses` when the staging of a snapshot began.
   var stagingLosses: UInt64 = 0

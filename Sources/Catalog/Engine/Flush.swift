@@ -25,7 +25,8 @@ final class Flush: @unchecked Sendable {
     self.sequence = sequence
   }
 
-  /// Writes up to `limit` rows. `rows` is what `inOrder` gave, made beforehand where that is possible.
+  /// Writes up to `limit` rows. `rows` is what `inOrder` gave, made beforehand where that is
+  /// possible.
   func write(
     _ connection: SQLConnection, _ queries: Queries, now: Int64, limit: Int, rows: [Row]? = nil
   ) throws {

@@ -2,8 +2,8 @@ package import Model
 
 /// What local contents take on the disk.
 extension Inode {
-  /// What its content counts for, in blocks of 512 bytes: what its file takes, or, where nobody has asked
-  /// the file yet, its length in pages.
+  /// What its content counts for, in blocks of 512 bytes: what its file takes, or, where nobody has
+  /// asked the file yet, its length in pages.
   var heldBlocks: UInt64 {
     guard kind == .file, content == .local else { return 0 }
     return countedBlocks(blocks, size)
@@ -22,8 +22,8 @@ extension Engine {
     return result
   }
 
-  /// Of the next `limit` inodes after one, those that hold content. Rows of which memory knows something
-  /// newer are left out, and come from there with the last page.
+  /// Of the next `limit` inodes after one, those that hold content. Rows of which memory knows
+  /// something newer are left out, and come from there with the last page.
   func heldFiles(after start: InodeNumber, limit: Int) throws -> (
     files: [HeldFile], next: InodeNumber?
   ) {

@@ -214,7 +214,7 @@ extension Engine {
       guard current != .root, let above = try parent(of: current) else { return false }
       current = above
       steps += 1
-      guard steps < 1_000_000 else { throw CatalogDamage("a directory is below itself") }
+      guard steps < 1_000_000 else { throw CatalogDamage("directories form a cycle") }
     }
     return true
   }
@@ -246,7 +246,8 @@ extension Engine {
     return made
   }
 
-  /// A set-group-ID directory gives its group, and to a directory the bit. Source: inode(7), mkdir(2).
+  /// A set-group-ID directory gives its group, and to a directory the bit. Source: inode(7),
+  /// mkdir(2).
   private func fresh(_ new: NewItem, in directory: Inode) -> Inode {
     let time = now
     let inherits = directory.mode & 0o2000 != 0

@@ -67,8 +67,8 @@ extension Engine {
         : try unlink(target, from: place.directory.number, place.name, at: time)
       if target.kind == .directory { gone = 1 }
     }
-    // Within its directory it keeps its place in listings: a program that renames what it lists would
-    // else find its own work for ever.
+    // Within its directory it keeps its place in listings: a program that renames what it lists
+    // would else find its own work for ever.
     let stays = source.directory.number == place.directory.number
     let id = stays ? try entry(source.name, in: source.directory.number).id : nil
     try setEntry(source.directory.number, source.name, child: InodeNumber(0))
@@ -143,9 +143,10 @@ extension Engine {
     return after
   }
 
-  /// A program saved a document by writing a new file and renaming it over the old one. To the other
-  /// devices that is a new content of the item, not another item in its place: so an edit that was made
-  /// elsewhere meets it as a version of one file, and the versions that wait to be resolved stay with it.
+  /// A program saved a document by writing a new file and renaming it over the old one. To the
+  /// other devices that is a new content of the item, not another item in its place: so an edit
+  /// that was made elsewhere meets it as a version of one file, and the versions that wait to be
+  /// resolved stay with it.
   private func inherit(_ moved: Inode, from target: Inode) throws -> Inode {
     var heir = moved
     // Whether anybody heard of it or not.

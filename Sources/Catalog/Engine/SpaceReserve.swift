@@ -2,23 +2,25 @@ internal import Glibc
 internal import Platform
 internal import SystemPackage
 
-/// Room on the disk that the catalog keeps for itself: blocks behind the end of its write-ahead log.
+/// Room on the disk that the catalog keeps for itself: blocks behind the end of its write-ahead
+/// log.
 ///
 /// SQLite gives up the whole open transaction when a commit meets a full disk, and with it changes
 /// that programs were told are done. So the catalog never lets that be the first time it hears of a
-/// full disk: the log's next megabytes are allocated while there is room, with `FALLOC_FL_KEEP_SIZE`,
-/// and where they cannot be, nothing that makes the catalog grow is begun. Removing always works.
-/// All rows that wait in memory may go into one commit, so the room grows with their number.
-/// The room is the log's own from the start: a file that is emptied when it is needed gives its blocks
-/// to whoever is filling the disk just then. Not thread-safe: used under the catalog's lock.
+/// full disk: the log's next megabytes are allocated while there is room, with
+/// `FALLOC_FL_KEEP_SIZE`, and where they cannot be, nothing that makes the catalog grow is begun.
+/// Removing always works. All rows that wait in memory may go into one commit, so the room grows
+/// with their number. The room is the log's own from the start: a file that is emptied when it is
+/// needed gives its blocks to whoever is filling the disk just then. Not thread-safe: used under
+/// the catalog's lock.
 final class SpaceReserve {
   private static let size: UInt64 = 4 << 20
   /// With less than this allocated, beside what memory is ahead of, a commit might not fit.
   private static let low: UInt64 = 2 << 20
   /// Of the log, for each row that memory is ahead of. New rows share their pages.
   private static let rowBytes: UInt64 = 256
-  /// With this much free on the disk a log without room of its own has enough: not every file system
-  /// allocates beforehand.
+  /// With this much free on the disk a log without room of its own has enough: not every file
+  /// system allocates beforehand.
   private static let enough: UInt64 = 6 << 20
 
   private let log: OpenFile

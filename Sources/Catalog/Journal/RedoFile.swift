@@ -4,10 +4,10 @@ internal import SystemPackage
 
 /// One of the two files of the redo journal.
 ///
-/// 48 bytes of header, then records: `length of the payload, sequence, sequence of the database that
-/// it presumes, checksum` in 32 bytes, and the payload, padded to 8. Little-endian. A record counts if
-/// its checksum is right and its sequence follows the one before: what a former use of the file or a
-/// torn write left behind does not.
+/// 48 bytes of header, then records: `length of the payload, sequence, sequence of the database
+/// that it presumes, checksum` in 32 bytes, and the payload, padded to 8. Little-endian. A record
+/// counts if its checksum is right and its sequence follows the one before: what a former use of
+/// the file or a torn write left behind does not.
 final class RedoFile: @unchecked Sendable {
   static let headerSize = 48
   static let recordHeaderSize = 32
@@ -82,8 +82,8 @@ final class RedoFile: @unchecked Sendable {
   private static let leastSize: UInt64 = 4 << 20
   private static let growth: UInt64 = 1 << 20
 
-  /// Written, not only allocated: an extent that was never written costs the file system a transaction
-  /// of its own at each fdatasync.
+  /// Written, not only allocated: an extent that was never written costs the file system a
+  /// transaction of its own at each fdatasync.
   private func make(_ size: UInt64) throws(Errno) {
     let zeros = [UInt8](repeating: 0, count: 1 << 18)
     while made < size {
@@ -100,7 +100,8 @@ final class RedoFile: @unchecked Sendable {
     return needed <= made
   }
 
-  /// In the page cache when it returns: it survives the process, and a power cut after `synchronize`.
+  /// In the page cache when it returns: it survives the process, and a power cut after
+  /// `synchronize`.
   func append(_ payload: [UInt8], sequence: UInt64, presumed: UInt64) throws(Errno) {
     buffer.removeAll(keepingCapacity: true)
     Self.append(UInt64(payload.count), to: &buffer)

@@ -7,15 +7,15 @@ internal import SystemPackage
 /// - An operation that returned is in the journal or in a commit of the database. So the end of the
 ///   process loses nothing, and no request waits for SQLite.
 /// - A commit of the database names the last sequence that it covers; `replay` begins after it.
-/// - A record names the database commit that it presumes; a power cut that lost that commit ends the
-///   replay there. What is left is what was so at one moment, in every case.
+/// - A record names the database commit that it presumes; a power cut that lost that commit ends
+///   the replay there. What is left is what was so at one moment, in every case.
 /// - A file is begun anew only when the database has durably what it holds.
 ///
 /// Two files take turns, so that one can be written while the database catches up with the other.
 /// Used under the engine's lock.
 final class RedoJournal {
-  /// Of one file: room for three flushes of new files. A start after a crash replays two files at the
-  /// most, which takes a second or two.
+  /// Of one file: room for three flushes of new files. A start after a crash replays two files at
+  /// the most, which takes a second or two.
   static let capacity: UInt64 = 16 << 20
 
   private let files: [RedoFile]
@@ -68,8 +68,8 @@ final class RedoJournal {
     files[active].hasRoom(for: length) || files[1 - active].lastSequence <= covered
   }
 
-  /// The other file will be needed before long, and waits only for the database to have durably what
-  /// is committed, up to `committed`.
+  /// The other file will be needed before long, and waits only for the database to have durably
+  /// what is committed, up to `committed`.
   func needsCover(committed: UInt64) -> Bool {
     let last = files[1 - active].lastSequence
     return last > covered && last <= committed && files[active].end > Self.capacity / 4

@@ -1,7 +1,7 @@
 internal import Model
 
-/// What one operation did, as rows that are to be there or not after it: doing it twice does no harm,
-/// and neither does doing it to a database that has some of the later rows already.
+/// What one operation did, as rows that are to be there or not after it: doing it twice does no
+/// harm, and neither does doing it to a database that has some of the later rows already.
 struct RedoRecord {
   private(set) var bytes: [UInt8] = []
 
@@ -157,8 +157,8 @@ struct RedoReader {
       case .inode:
         let inode = try inode()
         greatestInode = max(greatestInode, inode.number.rawValue)
-        // The database may have later rows already, in which another inode stands for the item; its own
-        // record follows.
+        // The database may have later rows already, in which another inode stands for the item; its
+        // own record follows.
         if !inode.isDetached {
           try queries.vacateItem.run(connection, inode.item, inode.number.column)
         }
@@ -243,7 +243,7 @@ struct RedoReader {
 
   private mutating func take(_ count: Int) throws -> ArraySlice<UInt8> {
     guard count >= 0, bytes.endIndex - position >= count else {
-      throw CatalogDamage("a record of the redo journal is cut off")
+      throw CatalogDamage("a record of the redo journal is cut short")
     }
     defer { position += count }
     return bytes[position..<position + count]

@@ -2,8 +2,8 @@ internal import GRDB
 internal import GRDBSQLite
 internal import Model
 
-/// One statement's text and, once used, the statement itself. Belongs to one connection, and is used
-/// under that connection's lock. It is done with the statement whenever a call returns.
+/// One statement's text and, once used, the statement itself. Belongs to one connection, and is
+/// used under that connection's lock. It is done with the statement whenever a call returns.
 final class Query {
   private let sql: String
   private var statement: OpaquePointer?

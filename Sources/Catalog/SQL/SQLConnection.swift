@@ -7,7 +7,8 @@ internal import SystemPackage
 ///
 /// GRDB opens, configures and migrates; what runs often goes straight to SQLite's own interface,
 /// since GRDB's boxing of arguments and its dispatch queue cost more than a statement does. Use it
-/// only under `lock`. Lock order: the engine's lock, then this one; the flusher takes this one alone.
+/// only under `lock`. Lock order: the engine's lock, then this one; the flusher takes this one
+/// alone.
 final class SQLConnection: @unchecked Sendable {
   let pointer: OpaquePointer
   private let queue: DatabaseQueue
@@ -17,9 +18,9 @@ final class SQLConnection: @unchecked Sendable {
   private let turn: UnsafeMutablePointer<pthread_mutex_t>
   /// Pages in the write-ahead log after the last commit.
   private(set) var logPages = 0
-  /// A transaction was rolled back, and what was in it was not taken back into memory yet. Until that is
-  /// done no other one begins: its commit would say that the journal's records of both are in the
-  /// database.
+  /// A transaction was rolled back, and what was in it was not taken back into memory yet. Until
+  /// that is done no other one begins: its commit would say that the journal's records of both are
+  /// in the database.
   var hasLostTransaction = false
   private var isClosed = false
   private var cache = SQLConnection.usualCache
@@ -42,8 +43,8 @@ final class SQLConnection: @unchecked Sendable {
     pthread_mutex_init(turn, nil)
     // GRDB's hooks serve observers, of which there are none, and want its own queue.
     sqlite3_commit_hook(pointer, nil, nil)
-    // A full disk or a failing one makes SQLite end the whole transaction by itself, whatever it was
-    // asked for just then: a read that needs a page of the cache is enough.
+    // A full disk or a failing one makes SQLite end the whole transaction by itself, whatever it
+    // was asked for just then: a read that needs a page of the cache is enough.
     sqlite3_rollback_hook(
       pointer,
       { context in
@@ -88,8 +89,8 @@ final class SQLConnection: @unchecked Sendable {
 
   var isInTransaction: Bool { !isClosed && sqlite3_get_autocommit(pointer) == 0 }
 
-  /// What still runs when a container closes, a download for one, is told so: the pointer may be that of
-  /// the next connection by then.
+  /// What still runs when a container closes, a download for one, is told so: the pointer may be
+  /// that of the next connection by then.
   func checkOpen() throws {
     if isClosed { throw Errno.badFileDescriptor }
   }

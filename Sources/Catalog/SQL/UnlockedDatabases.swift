@@ -4,10 +4,10 @@ internal import Platform
 
 /// Databases that are opened without SQLite's own locks.
 ///
-/// The lock of the state directory is what keeps others away from a catalog. A daemon that was killed
-/// may keep SQLite's locks while a thread of it waits for an answer that the next daemon is to give.
-/// GRDB cannot be told which of SQLite's file systems to use: so the default one, for the paths that
-/// are being opened here, is the one without locks, and for all others what it was.
+/// The lock of the state directory is what keeps others away from a catalog. A daemon that was
+/// killed may keep SQLite's locks while a thread of it waits for an answer that the next daemon is
+/// to give. GRDB cannot be told which of SQLite's file systems to use: so the default one, for the
+/// paths that are being opened here, is the one without locks, and for all others what it was.
 enum UnlockedDatabases {
   /// A leaf.
   private static let paths = Lock<[String: Int]>([:])

@@ -408,7 +408,8 @@ final class Applying {
     }
   }
 
-  /// A directory's time goes with what is in it, and a file's with its content: neither is told alone.
+  /// A directory's time goes with what is in it, and a file's with its content: neither is told
+  /// alone.
   private func noteAttributes(
     _ before: Inode, _ after: Inode, _ old: [(name: String, value: [UInt8])], _ record: ItemRecord
   ) {
@@ -502,8 +503,8 @@ extension ContainerCatalog {
   /// Applies a batch, all of it or nothing, in one transaction. Parents' times are not touched: a
   /// directory's are in its own record.
   ///
-  /// `given`: dirty marks of further items that the batch stands on. Programs change the tree while a
-  /// batch is planned; where one of these changed, nothing is applied.
+  /// `given`: dirty marks of further items that the batch stands on. Programs change the tree while
+  /// a batch is planned; where one of these changed, nothing is applied.
   ///
   /// `guarding`: trees that change as a whole or not at all.
   ///

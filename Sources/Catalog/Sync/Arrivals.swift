@@ -255,8 +255,8 @@ extension ContainerCatalog {
 
   /// Makes about `limit` more of what can simply be made here, in one transaction: files are
   /// placeholders, base := remote. What is in something that `isApart` is left out, and so is what
-  /// something stands in the way of. The kernel's caches are to be invalidated after, and the database's
-  /// is to be made small again.
+  /// something stands in the way of. The kernel's caches are to be invalidated after, and the
+  /// database's is to be made small again.
   package func bringArrivals(
     _ cursor: inout ArrivalCursor, limit: Int, isApart: (ItemRecord) -> Bool
   ) throws(Errno) -> (made: [Arrival], invalidations: [Invalidation]) {

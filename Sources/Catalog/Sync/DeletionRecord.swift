@@ -22,8 +22,8 @@ package struct DeletionRecord: Hashable, Sendable {
   package var window: Window?
   /// Removals wait for the user.
   package var isHeld = false
-  /// Removals with dirty marks up to this are confirmed. Marks only grow, so this names exactly what
-  /// was gone when the user said so.
+  /// Removals with dirty marks up to this are confirmed. Marks only grow, so this names exactly
+  /// what was gone when the user said so.
   package var confirmed: UInt64 = 0
   /// What is removed until then belongs to what was confirmed.
   package var confirmedUntil: Timestamp?
@@ -39,7 +39,7 @@ extension DeletionRecord {
   /// Seven numbers of 8 bytes, the highest first; 0 for a time that is not there.
   init(decoding bytes: [UInt8]) throws(CatalogDamage) {
     guard bytes.count == Self.fields * 8 else {
-      throw CatalogDamage("what is known of deletions has \(bytes.count) bytes")
+      throw CatalogDamage("the record of mass deletions has \(bytes.count) bytes")
     }
     let numbers = (0..<Self.fields).map { field in
       bytes[field * 8..<field * 8 + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }

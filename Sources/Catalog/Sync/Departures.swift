@@ -1,10 +1,11 @@
 package import Model
 package import SystemPackage
 
-/// Very many items that were made or changed here: which of them there are, so that they can be sent
-/// part by part.
+/// Very many items that were made or changed here: which of them there are, so that they can be
+/// sent part by part.
 extension Engine {
-  /// By their inodes, after one; with the directories above them that are new, whatever their numbers.
+  /// By their inodes, after one; with the directories above them that are new, whatever their
+  /// numbers.
   fileprivate func changedItems(after start: InodeNumber, limit: Int) throws -> (
     items: [ItemID], next: InodeNumber?
   ) {
@@ -48,8 +49,9 @@ extension ContainerCatalog {
     }
   }
 
-  /// About `limit` items that were made or changed here, those that `unsentFiles` gives apart, after an
-  /// inode; each with the directories above it that are new. `next` is where to go on, nil at the end.
+  /// About `limit` items that were made or changed here, those that `unsentFiles` gives apart,
+  /// after an inode; each with the directories above it that are new. `next` is where to go on, nil
+  /// at the end.
   package func changedItems(after start: InodeNumber, limit: Int) throws(Errno) -> (
     items: [ItemID], next: InodeNumber?
   ) {

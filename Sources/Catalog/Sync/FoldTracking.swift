@@ -10,11 +10,12 @@ struct ChunkPlace: Hashable, Comparable {
   }
 }
 
-/// How things were when somebody began to read the folded state page by page, of all that folding has
-/// changed since. So the pages together are one moment's state, and nobody waits for their reader.
+/// How things were when somebody began to read the folded state page by page, of all that folding
+/// has changed since. So the pages together are one moment's state, and nobody waits for their
+/// reader.
 ///
-/// Only the first change of a thing counts: before it, it was as at the beginning. What is noted in an
-/// operation that is taken back does no harm, for it says the same as the database.
+/// Only the first change of a thing counts: before it, it was as at the beginning. What is noted in
+/// an operation that is taken back does no harm, for it says the same as the database.
 ///
 /// It takes at most `limit` bytes: where so much changes, the reader begins anew at another time.
 struct FoldTracking {

@@ -105,9 +105,9 @@ struct ChangeCollector {
     return Self.ordered(names) + others
   }
 
-  /// A name is given up before another item gets it, a directory made before what comes into it, and
-  /// removed after what leaves it. Of changes in a circle, as when two swap their names, the first goes
-  /// first.
+  /// A name is given up before another item gets it, a directory made before what comes into it,
+  /// and removed after what leaves it. Of changes in a circle, as when two swap their names, the
+  /// first goes first.
   static func ordered(_ changes: [ItemChange]) -> [ItemChange] {
     struct Place: Hashable {
       let parent: InodeNumber

@@ -2,8 +2,8 @@ package import Model
 internal import RecordFormat
 package import SystemPackage
 
-/// Conflict versions that the log had before a recovery and that the recovered log lacks: this device
-/// puts them into the log again, like contents that are local here.
+/// Conflict versions that the log had before a recovery and that the recovered log lacks: this
+/// device puts them into the log again, like contents that are local here.
 ///
 /// **Invariant: a row goes only with the fold of a record that has all of its versions**, by their
 /// identity or as the same bytes. While it exists and the log lacks one of them, the item is dirty.
@@ -155,8 +155,8 @@ extension Engine {
 }
 
 extension ItemRecord {
-  /// Those of some versions that this record has neither under their identity nor as the same bytes.
-  /// A conflict version by name only is lacking: nobody can read it.
+  /// Those of some versions that this record has neither under their identity nor as the same
+  /// bytes. A conflict version by name only is lacking: nobody can read it.
   package func lacks(_ versions: [ContentVersion]) -> [ContentVersion] {
     versions.filter { version in
       let isThere = conflicts.contains {
@@ -178,8 +178,8 @@ extension ItemRecord {
 }
 
 extension ContainerCatalog {
-  /// The conflict versions that a recovery of the store left out and that this device is to put into
-  /// the log again, by item.
+  /// The conflict versions that a recovery of the store left out and that this device is to put
+  /// into the log again, by item.
   package func keptConflicts() throws(Errno) -> [ItemID: [ContentVersion]] {
     try run { try $0.keptConflicts() }
   }

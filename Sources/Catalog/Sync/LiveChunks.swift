@@ -2,8 +2,8 @@ package import Model
 internal import RecordFormat
 package import SystemPackage
 
-/// Which chunks somebody may still read: those of every current content, conflict version and removed
-/// item that can be brought back. Read page by page while requests and folding go on.
+/// Which chunks somebody may still read: those of every current content, conflict version and
+/// removed item that can be brought back. Read page by page while requests and folding go on.
 ///
 /// What folding changes meanwhile is looked at again by `catchUp`, and what was live stays live, so
 /// that the answer errs only by keeping. Identities are kept as their first eight bytes: two that

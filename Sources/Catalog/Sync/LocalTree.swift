@@ -8,7 +8,8 @@ extension Engine {
     try database { db in try queries.inodeOfItem.first(db, item) { $0.number(0) } }
   }
 
-  /// The inode of an item that other devices may know: not an orphan, not excluded, of a synced kind.
+  /// The inode of an item that other devices may know: not an orphan, not excluded, of a synced
+  /// kind.
   func syncedInode(_ item: ItemID) throws -> Inode? {
     guard let number = try inodeNumber(of: item) else { return nil }
     let inode = try inode(number)

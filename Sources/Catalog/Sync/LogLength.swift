@@ -158,8 +158,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// Notes which packs are in the backend without the log knowing of them, and gives those that have
-  /// been so for as long as since `time`.
+  /// Notes which packs are in the backend without the log knowing of them, and gives those that
+  /// have been so for as long as since `time`.
   package func noteStrays(_ packs: [PackID], seenSince time: Timestamp) throws(Errno) -> [PackID] {
     try changeLazily { engine in
       var left = Set(

@@ -168,8 +168,8 @@ package struct UnusableContent: Hashable, Sendable {
 }
 
 extension ContainerCatalog {
-  /// What keeps `accepts` from taking a segment although it leaves a tree: contents whose chunks are in
-  /// condemned packs, or nowhere. They are to be sent again.
+  /// What keeps `accepts` from taking a segment although it leaves a tree: contents whose chunks
+  /// are in condemned packs, or nowhere. They are to be sent again.
   package func unusable(
     in changes: LogChanges, incomplete: Set<VersionID> = []
   ) throws(Errno) -> UnusableContent {

@@ -122,8 +122,9 @@ extension Engine {
 
   // MARK: Folding
 
-  /// Folds one segment. EINVAL unless it is the next after what was folded; EBADMSG, with nothing done,
-  /// for one after which the tree would be none. `isOwn`: this device put it, and has not heard so.
+  /// Folds one segment. EINVAL unless it is the next after what was folded; EBADMSG, with nothing
+  /// done, for one after which the tree would be none. `isOwn`: this device put it, and has not
+  /// heard so.
   func fold(
     _ changes: LogChanges, to position: LogPosition, from origin: LogOrigin?, isOwn: Bool = false
   ) throws {
@@ -200,10 +201,10 @@ extension Engine {
     try noteFolded(position)
   }
 
-  /// These records, of items that were here when the segment was planned, are about to be put into the log.
-  /// Whether they got there is not known before the next fold: a device that is stopped meanwhile, or whose
-  /// answer is lost, must still know of one that goes until then that others may have heard of it, and as
-  /// what.
+  /// These records, of items that were here when the segment was planned, are about to be put into
+  /// the log. Whether they got there is not known before the next fold: a device that is stopped
+  /// meanwhile, or whose answer is lost, must still know of one that goes until then that others
+  /// may have heard of it, and as what.
   func noteSending(_ records: [ItemRecord]) throws {
     for record in records {
       try write { db in try queries.setSending.run(db, record.id, record.encoded()) }
@@ -219,8 +220,8 @@ extension Engine {
     return true
   }
 
-  /// Whether this very record was on its way from here. Then what the log has of the item is no news, and
-  /// what has become of the item since, a removal or a new name, is a change of it.
+  /// Whether this very record was on its way from here. Then what the log has of the item is no
+  /// news, and what has become of the item since, a removal or a new name, is a change of it.
   private func wasSent(_ item: ItemID, as record: [UInt8]?) throws -> Bool {
     guard try read({ db in try queries.sending.first(db, item) { $0.bytes(0) } }) == record,
       record != nil

@@ -1,8 +1,8 @@
 package import Model
 package import SystemPackage
 
-/// Chunks that this device stored in the backend and that no segment names yet. They outlive a crash here,
-/// so that an upload goes on where it stopped.
+/// Chunks that this device stored in the backend and that no segment names yet. They outlive a
+/// crash here, so that an upload goes on where it stopped.
 extension ContainerCatalog {
   package func noteSent(_ chunks: [ChunkLocation]) throws(Errno) {
     guard !chunks.isEmpty else { return }
@@ -18,8 +18,8 @@ extension ContainerCatalog {
     }
   }
 
-  /// Those that are younger than `time`, and forgets the others: what nobody names is removed from the
-  /// backend some day.
+  /// Those that are younger than `time`, and forgets the others: what nobody names is removed from
+  /// the backend some day.
   package func sentChunks(since time: Timestamp) throws(Errno) -> [ChunkLocation] {
     try run { engine in
       try engine.write { db in try engine.queries.dropSent.run(db, time.nanoseconds) }

@@ -12,8 +12,8 @@ package import SystemPackage
 /// as they are, so the planner sees the changes of other devices and those that this device has not
 /// uploaded yet.
 extension Engine {
-  /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one that
-  /// is no tree; EIO as `requireAllStaged`.
+  /// EINVAL unless the snapshot comes after what was folded; EBADMSG, with nothing done, for one
+  /// that is no tree; EIO as `requireAllStaged`.
   func install(
     _ mark: SnapshotMark, hash: [UInt8], members: UInt64, from device: Model.DeviceID,
     _ recovery: LogRecovery?, known: [LogPosition]
@@ -184,8 +184,9 @@ extension ContainerCatalog {
     guard try losses() == known else { throw .ioError }
   }
 
-  /// Where very many rows change, pages of indices that do not stay in memory are written and read over
-  /// and over. To be set back when that has ended, however it ended; a large flush does it too.
+  /// Where very many rows change, pages of indices that do not stay in memory are written and read
+  /// over and over. To be set back when that has ended, however it ended; a large flush does it
+  /// too.
   package func useLargeCache(_ isLarge: Bool) {
     // It costs time or memory, and nothing else.
     try? run { engine in

@@ -38,8 +38,8 @@ package enum ContentDirective: Hashable, Sendable {
 /// A `stamp` is what `dirtyStamp` gave when the step was planned; nil for an item that was not
 /// dirty. When it is another one now, the plan is out of date and the batch fails with `.changed`.
 package enum LocalOperation: Sendable {
-  /// Makes the item look like the record, creating it if absent. Then base := remote; the item stays
-  /// dirty exactly if it is edited or differs from remote in something other than content.
+  /// Makes the item look like the record, creating it if absent. Then base := remote; the item
+  /// stays dirty exactly if it is edited or differs from remote in something other than content.
   case upsert(ItemRecord, content: ContentDirective, stamp: UInt64?)
   /// Takes away all links: the item is an orphan while it is open, else gone. Base := remote.
   case remove(ItemID, stamp: UInt64?)

@@ -1,4 +1,5 @@
-/// An item that is somewhere else now. `to` is where it is after all moves of the batch that this one is of.
+/// An item that is somewhere else now. `to` is where it is after all moves of the batch that this
+/// one is of.
 package struct ItemMove: Hashable, Sendable {
   package let from: Place
   package let to: ClaimPath
@@ -23,8 +24,9 @@ extension ClaimQueue {
     return moved([ItemMove(from: place, to: new)])
   }
 
-  /// All of them at once: claims and presenters go with the items, also of two that changed places. A claim
-  /// for replacing stays with the place. What has come to somebody else's place stays where it was claimed.
+  /// All of them at once: claims and presenters go with the items, also of two that changed places.
+  /// A claim for replacing stays with the place. What has come to somebody else's place stays where
+  /// it was claimed.
   ///
   /// Its cost is that of what is at and below the old places.
   package mutating func moved(_ moves: [ItemMove]) -> Moved {

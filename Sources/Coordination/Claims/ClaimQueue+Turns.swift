@@ -92,8 +92,9 @@ extension ClaimQueue {
           let isFirst = held[claim.claimant] == nil
           hold(id)
           effects.append(.granted(id, claim.accesses.map(\.path)))
-          // Its claimant's others need not wait behind those who wait for it. If it held something before,
-          // they did not then either, but behind those that are asking and that this one keeps.
+          // Its claimant's others need not wait behind those who wait for it. If it held something
+          // before, they did not then either, but behind those that are asking and that this one
+          // keeps.
           guard isFirst || !asking.isEmpty else { return }
           for other in waiting[claim.claimant, default: []].sorted() { advance(other, &effects) }
           return
@@ -128,16 +129,16 @@ extension ClaimQueue {
     }
   }
 
-  /// What met one of the paths is gone: gives those around it their turn. Its cost does not grow with
-  /// those who go on waiting.
+  /// What met one of the paths is gone: gives those around it their turn. Its cost does not grow
+  /// with those who go on waiting.
   mutating func schedule(around paths: [ClaimPath], _ effects: inout [ClaimEffect]) {
     for path in paths {
       var candidates = InOrder(pending.meeting(path))
       while let id = candidates.next() {
         guard let claim = claims[id], claim.state != .held else { continue }
         advance(id, &effects)
-        // All further ones meet this path too, and so wait for a writer that covers it; but for those
-        // who overtake.
+        // All further ones meet this path too, and so wait for a writer that covers it; but for
+        // those who overtake.
         if claim.accesses.contains(where: { $0.mode.isWriting && $0.path.covers(path) }) { break }
       }
     }

@@ -1,18 +1,19 @@
-/// Who may touch what, and who waits: the rules of coordination and nothing else. No clock, no threads, no
-/// I/O; what is to be done comes back as `ClaimEffect`s. `Tests/CoordinationTests` goes through every state
-/// of small worlds of it.
+/// Who may touch what, and who waits: the rules of coordination and nothing else. No clock, no
+/// threads, no I/O; what is to be done comes back as `ClaimEffect`s. `Tests/CoordinationTests` goes
+/// through every state of small worlds of it.
 ///
 /// Invariants, after every call:
 /// - Exclusion: of two claims that are held and exclude each other, both are of one claimant.
-/// - No lost wake-up: whatever waits is kept waiting by a claim that is held or was asked for earlier, or
-///   by a question that is out (`isBlocked`).
-/// - Order: a claim overtakes an earlier one that excludes it only if its claimant already holds one, or
-///   is being asked as a presenter; without that it would wait for itself.
+/// - No lost wake-up: whatever waits is kept waiting by a claim that is held or was asked for
+///   earlier, or by a question that is out (`isBlocked`).
+/// - Order: a claim overtakes an earlier one that excludes it only if its claimant already holds
+///   one, or is being asked as a presenter; without that it would wait for itself.
 /// - No deadlock among claims: one that would close a circle is refused.
 package struct ClaimQueue: Hashable, Sendable {
   package enum State: Hashable, Sendable {
     case waiting
-    /// Its turn has come, and presenters are asked. It keeps all others out but those who are asked.
+    /// Its turn has come, and presenters are asked. It keeps all others out but those who are
+    /// asked.
     case asking(stage: Int)
     case held
   }
@@ -68,8 +69,8 @@ package struct ClaimQueue: Hashable, Sendable {
 
   /// Asks for all accesses of a claim at once. `id` is greater than that of any before it.
   ///
-  /// Throws `ClaimDeadlock` when the claim would wait for its own claimant by way of others; nothing is
-  /// changed then.
+  /// Throws `ClaimDeadlock` when the claim would wait for its own claimant by way of others;
+  /// nothing is changed then.
   package mutating func submit(
     _ id: ClaimID, by claimant: ClaimantID, _ accesses: [ClaimAccess],
     for presenter: PresenterID? = nil
@@ -85,7 +86,8 @@ package struct ClaimQueue: Hashable, Sendable {
     return effects
   }
 
-  /// Notes what a program does already, such as writing to a file that it has open: others wait for it.
+  /// Notes what a program does already, such as writing to a file that it has open: others wait for
+  /// it.
   package mutating func enter(_ id: ClaimID, by claimant: ClaimantID, _ access: ClaimAccess) {
     insert(
       id,
@@ -181,8 +183,8 @@ package struct ClaimQueue: Hashable, Sendable {
 
   // MARK: What others ask
 
-  /// Whether there is a claim or a presenter in the container. Files that are open do not count, nor
-  /// does what the claim of a moment's work is of.
+  /// Whether there is a claim or a presenter in the container. Files that are open do not count,
+  /// nor does what the claim of a moment's work is of.
   package func concerns(_ container: UInt32) -> Bool {
     presenters.values.contains { $0.path.places.first?.container == container }
       || claims.values.contains { claim in
@@ -196,8 +198,8 @@ package struct ClaimQueue: Hashable, Sendable {
     index.isUsed(place) || presenterIndex.isUsed(place)
   }
 
-  /// Whether a claim that is held or about to be, and of which `counts` holds, keeps somebody from this.
-  /// Files that are open do not.
+  /// Whether a claim that is held or about to be, and of which `counts` holds, keeps somebody from
+  /// this. Files that are open do not.
   package func isTaken(_ access: ClaimAccess, where counts: (Claim) -> Bool) -> Bool {
     index.meeting(access.path).contains { list in
       list.contains { id in

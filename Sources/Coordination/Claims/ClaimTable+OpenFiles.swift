@@ -35,8 +35,9 @@ extension ClaimTable {
   /// something, or is about to.
   package var isActive: Bool { active.load(ordering: .sequentiallyConsistent) }
 
-  /// From here on `isActive`, until as many calls of `looked` and the end of all claims. For whoever is
-  /// going to claim: files that were opened before are to be looked for, later ones are told.
+  /// From here on `isActive`, until as many calls of `looked` and the end of all claims. For
+  /// whoever is going to claim: files that were opened before are to be looked for, later ones are
+  /// told.
   package func looking() {
     state.withLock { state in
       state.looking += 1

@@ -1,7 +1,8 @@
 internal import Model
 internal import Synchronization
 
-/// What a party hears of its presenters. Called one after the other, with no lock held; must not block.
+/// What a party hears of its presenters. Called one after the other, with no lock held; must not
+/// block.
 package protocol PresenterListening: Sendable {
   /// To be answered by `ClaimTable.answer`.
   func asked(_ question: Question)
@@ -38,8 +39,8 @@ extension ClaimTable {
     change { $0.queue.answered(question) }
   }
 
-  /// A presenter could not do what it was asked: the claim is not given, and those that let go for it take
-  /// up again.
+  /// A presenter could not do what it was asked: the claim is not given, and those that let go for
+  /// it take up again.
   package func refuse(_ question: Question, because reason: String) {
     change { state in
       guard state.queue.questions.contains(question),

@@ -13,7 +13,8 @@ package enum ClaimFailure: Error, Hashable, Sendable {
   case refused(by: String, String)
 }
 
-/// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its clock.
+/// The claims and presenters of all containers of an account: `ClaimQueue` with its threads and its
+/// clock.
 ///
 /// Safe from any thread; nothing waits in here. The effects of a call are carried out in the order
 /// of the changes: before the call returns, or by another thread that carries out effects already.
@@ -87,8 +88,8 @@ package final class ClaimTable: Sendable {
 
   // MARK: Parties
 
-  /// `process`: whose opens, and whose descendants', are the party's own. `insists`: no presenter can keep
-  /// it from what it claims, as what another device did has happened already.
+  /// `process`: whose opens, and whose descendants', are the party's own. `insists`: no presenter
+  /// can keep it from what it claims, as what another device did has happened already.
   package func join(
     name: String, process: Int32 = -1, listener: (any PresenterListening)? = nil,
     insists: Bool = false
@@ -112,8 +113,8 @@ package final class ClaimTable: Sendable {
     return Processes.lineage(of: process).compactMap { parties[$0] }
   }
 
-  /// Who has to be waited for before a program may open what is there: nil for nobody. Otherwise the
-  /// claimant as which to wait: one of the program's own parties, if that holds something.
+  /// Who has to be waited for before a program may open what is there: nil for nobody. Otherwise
+  /// the claimant as which to wait: one of the program's own parties, if that holds something.
   package func claimantToWait(
     _ access: ClaimAccess, of parties: [PartyID], name: String
   ) -> (claimant: ClaimantID, isNew: Bool)? {
@@ -152,8 +153,8 @@ package final class ClaimTable: Sendable {
 
   // MARK: Claims
 
-  /// Asks for all accesses at once. `completion` is called once, when the claim is held, with where the
-  /// items are then, or when it was refused or given up; perhaps before this returns.
+  /// Asks for all accesses at once. `completion` is called once, when the claim is held, with where
+  /// the items are then, or when it was refused or given up; perhaps before this returns.
   @discardableResult
   package func claim(
     _ accesses: [ClaimAccess], by claimant: ClaimantID, for presenter: PresenterID? = nil,
@@ -246,9 +247,9 @@ package final class ClaimTable: Sendable {
     }
   }
 
-  /// Claims at once what nobody else holds, before those who wait, and without asking presenters: for a
-  /// moment's work of the sync engine. Nil when somebody holds something of it. Files that are open are
-  /// the caller's to look at.
+  /// Claims at once what nobody else holds, before those who wait, and without asking presenters:
+  /// for a moment's work of the sync engine. Nil when somebody holds something of it. Files that
+  /// are open are the caller's to look at.
   package func hold(_ accesses: [ClaimAccess], by claimant: ClaimantID) -> ClaimID? {
     state.withLock { state in
       guard

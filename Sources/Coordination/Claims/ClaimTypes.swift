@@ -1,8 +1,8 @@
 package import Catalog
 package import Model
 
-/// Where an item is, or is to be: a name in a directory. What saves by renaming a new file over the old
-/// one changes the inode of a document, not its place.
+/// Where an item is, or is to be: a name in a directory. What saves by renaming a new file over the
+/// old one changes the inode of a document, not its place.
 package struct Place: Hashable, Sendable {
   /// A number for the container, in this process alone.
   package let container: UInt32
@@ -18,8 +18,8 @@ package struct Place: Hashable, Sendable {
 
 /// The places from the top down to an item. The first is the container's own, in no directory.
 ///
-/// Two claims meet when the path of one begins with the path of the other: a claim covers all that is
-/// below its item.
+/// Two claims meet when the path of one begins with the path of the other: a claim covers all that
+/// is below its item.
 package struct ClaimPath: Hashable, Sendable {
   package var places: [Place]
 
@@ -55,8 +55,8 @@ package struct WritingOptions: OptionSet, Hashable, Sendable {
   package static let forMoving = Self(rawValue: 1 << 1)
   /// Presenters save first, so that what they have is merged and not overwritten.
   package static let forMerging = Self(rawValue: 1 << 2)
-  /// Another item takes this one's place: as deletion, and the claim stays with the place when the item
-  /// moves away while the claim waits.
+  /// Another item takes this one's place: as deletion, and the claim stays with the place when the
+  /// item moves away while the claim waits.
   package static let forReplacing = Self(rawValue: 1 << 3)
   /// Attributes that do not depend on the content: presenters need not let go of it.
   package static let contentIndependentMetadataOnly = Self(rawValue: 1 << 4)
@@ -100,8 +100,8 @@ package struct ClaimID: Hashable, Comparable, Sendable {
   package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// A program that claims and presents: a connection of the control socket, the sync engine, a process that
-/// has a file of the mount open for writing.
+/// A program that claims and presents: a connection of the control socket, the sync engine, a
+/// process that has a file of the mount open for writing.
 package struct PartyID: Hashable, Comparable, Sendable {
   package let rawValue: UInt64
   package init(_ rawValue: UInt64) { self.rawValue = rawValue }
@@ -115,7 +115,8 @@ package struct ClaimantID: Hashable, Sendable {
     case own
     /// Files that the party has open.
     case open
-    /// A task by its name, as `NSFileCoordinator.purposeIdentifier`: whichever parties say it are one.
+    /// A task by its name, as `NSFileCoordinator.purposeIdentifier`: whichever parties say it are
+    /// one.
     case named(String)
   }
 

@@ -1,5 +1,5 @@
-/// Claims or presenters by place, so that those at, above and below a path are found without looking at the
-/// others.
+/// Claims or presenters by place, so that those at, above and below a path are found without
+/// looking at the others.
 struct PlaceIndex<ID: Hashable & Comparable & Sendable>: Hashable, Sendable {
   private struct Node: Hashable {
     /// At this place, in order.
@@ -55,8 +55,8 @@ struct PlaceIndex<ID: Hashable & Comparable & Sendable>: Hashable, Sendable {
   }
 }
 
-/// Lists that are each in order, as one in order, each element once. Asked for one at a time: whoever stops
-/// early has paid for no more.
+/// Lists that are each in order, as one in order, each element once. Asked for one at a time:
+/// whoever stops early has paid for no more.
 struct InOrder<ID: Comparable>: IteratorProtocol {
   private let lists: [[ID]]
   private var positions: [Int]

@@ -64,7 +64,8 @@ package struct DownloadCause: Hashable, Sendable {
 
 /// Hears of downloads. Called with no lock held, on any thread, and does not block it.
 package protocol DownloadObserving: Sendable {
-  /// Bytes of an inode's content, or of a version of it, have come. Before whoever waits for them goes on.
+  /// Bytes of an inode's content, or of a version of it, have come. Before whoever waits for them
+  /// goes on.
   func fetched(_ bytes: UInt64, of number: InodeNumber, for cause: DownloadCause)
 
   /// They were wanted, and were not asked for because a rule says so.

@@ -23,19 +23,19 @@ package struct DownloadPermission: Hashable, Sendable {
   /// Who asked has ended, so that nobody waits.
   static let nobody = DownloadPermission(.deny(.interrupted))
 
-  /// The errno that it gets instead; nil where it may have what it asked for. What was written is never
-  /// refused because its program has ended: it would be lost.
+  /// The errno that it gets instead; nil where it may have what it asked for. What was written is
+  /// never refused because its program has ended: it would be lost.
   package func refusal(of kind: DownloadCause.Kind) -> Errno? {
     guard case .deny(let errno) = access, kind != .write || self != Self.nobody else { return nil }
     return errno
   }
 }
 
-/// Knows which programs may cause downloads: by the rules of the configuration, by `ubiquityfs run`, and by
-/// the mark that the latter leaves.
+/// Knows which programs may cause downloads: by the rules of the configuration, by `ubiquityfs
+/// run`, and by the mark that the latter leaves.
 ///
-/// Asked only when something is about to be downloaded, so nothing that is here pays for it. Any thread; its
-/// lock is a leaf. `docs/hydration.md` says what is looked at and in which order.
+/// Asked only when something is about to be downloaded, so nothing that is here pays for it. Any
+/// thread; its lock is a leaf. `docs/hydration.md` says what is looked at and in which order.
 package final class DownloadGate: Sendable {
   /// The permission of a thread, valid as long as it runs the same image.
   private struct Known {
@@ -54,7 +54,8 @@ package final class DownloadGate: Sendable {
   private let rules: [DownloadRule]
   /// How long an environment is waited for, in nanoseconds.
   private let patience: UInt64
-  /// How long a thread stays known, in nanoseconds: a program may be moved to another control group.
+  /// How long a thread stays known, in nanoseconds: a program may be moved to another control
+  /// group.
   private let keeping: UInt64
   private let state = Lock(State())
   private static let mostKnown = 1024
@@ -69,8 +70,8 @@ package final class DownloadGate: Sendable {
 
   // MARK: Runs
 
-  /// From here on a process and all that it starts are limited, until it ends: then its number and time of
-  /// start are nobody's any more.
+  /// From here on a process and all that it starts are limited, until it ends: then its number and
+  /// time of start are nobody's any more.
   package func register(_ run: Processes.Start, _ access: DownloadAccess) {
     state.withLock { state in
       for known in state.runs.keys where Processes.start(of: known.number) != known {
@@ -85,8 +86,9 @@ package final class DownloadGate: Sendable {
 
   // MARK: Deciding
 
-  /// What the thread may cause. Where that takes looking at what may be waited for, this gives nil, and `later`
-  /// gets it, once, on another thread. 0 is the kernel, or nobody of whom this process can know.
+  /// What the thread may cause. Where that takes looking at what may be waited for, this gives nil,
+  /// and `later` gets it, once, on another thread. 0 is the kernel, or nobody of whom this process
+  /// can know.
   package func permission(
     ofThread thread: Int32, orLater later: @escaping @Sendable (DownloadPermission) -> Void
   ) -> DownloadPermission? {
@@ -189,7 +191,8 @@ package final class DownloadGate: Sendable {
       }
       if isFirst { body(permission, isSure) }
     }
-    // On a thread of its own: one that is stuck must not keep the others waiting, nor may other work.
+    // On a thread of its own: one that is stuck must not keep the others waiting, nor may other
+    // work.
     _ = startThread {
       guard let requester = found.requester else { return answer(found, true) }
       func marked(_ value: Processes.EnvironmentValue) -> DownloadPermission {

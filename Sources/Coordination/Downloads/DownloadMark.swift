@@ -1,6 +1,7 @@
 internal import SystemPackage
 
-/// What `ubiquityfs run` leaves in the environment of the command that it runs, and so of what that starts.
+/// What `ubiquityfs run` leaves in the environment of the command that it runs, and so of what that
+/// starts.
 package enum DownloadMark {
   package static let variable = "UBIQUITYFS_DOWNLOAD"
 

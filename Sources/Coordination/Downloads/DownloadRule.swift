@@ -25,8 +25,8 @@ package enum DownloadAccess: Hashable, Sendable {
   ]
 }
 
-/// One of `hydration.rules`: which programs, and what they may cause. Patterns are those of fnmatch(3), where
-/// `*` is for `/` too.
+/// One of `hydration.rules`: which programs, and what they may cause. Patterns are those of
+/// fnmatch(3), where `*` is for `/` too.
 package struct DownloadRule: Hashable, Sendable {
   /// Of the path of the file that a program runs; without a `/`, of its last part.
   package let executable: String?
@@ -45,7 +45,8 @@ package struct DownloadRule: Hashable, Sendable {
     self.name = name
   }
 
-  /// Where the executable may not be seen the command's name stands for it, as it does without a path.
+  /// Where the executable may not be seen the command's name stands for it, as it does without a
+  /// path.
   package func matches(executable path: [UInt8]?, command: String, controlGroups: [String]) -> Bool
   {
     if let executable {
@@ -76,8 +77,8 @@ package struct DownloadRule: Hashable, Sendable {
 
   // MARK: Those that are there without being written down
 
-  /// Programs that read whatever they find without anybody waiting for it: indexers, makers of thumbnails,
-  /// virus scanners. By the names that Debian, Fedora and their makers give them.
+  /// Programs that read whatever they find without anybody waiting for it: indexers, makers of
+  /// thumbnails, virus scanners. By the names that Debian, Fedora and their makers give them.
   private static let careless: [(kind: String, executables: [String])] = [
     (
       "indexer",

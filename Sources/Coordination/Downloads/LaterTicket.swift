@@ -2,8 +2,8 @@ internal import Platform
 
 /// Of a fetch that begins when it is known who asks for it.
 ///
-/// It *waits*, then *begins*, then has *begun*; or it is *over*, when it was given up, or refused, before it
-/// began.
+/// It *waits*, then *begins*, then has *begun*; or it is *over*, when it was given up, or refused,
+/// before it began.
 package final class LaterTicket: FetchTicket {
   private enum State {
     case waiting

@@ -56,8 +56,8 @@ package final class EventHub: Sendable {
   /// Whether anybody wants `status`.
   package var isStatusActive: Bool { statusListeners.load(ordering: .relaxed) > 0 }
 
-  /// From here on events are kept for the listener; it gets them from `start` on. It is called on the
-  /// hub's thread with no lock held, and must not block.
+  /// From here on events are kept for the listener; it gets them from `start` on. It is called on
+  /// the hub's thread with no lock held, and must not block.
   package func subscribe(
     to scope: EventScope, withStatus: Bool = false, _ listener: @escaping Listener
   ) -> UInt64 {

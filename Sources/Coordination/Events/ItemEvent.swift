@@ -18,14 +18,15 @@ package struct ItemEvent: Hashable, Sendable {
     case versionsResolved
     /// The container was deleted on another device. What is local stays.
     case containerDeleted
-    /// The listener was too slow: what came next is not told, and everything is to be looked at anew.
+    /// The listener was too slow: what came next is not told, and everything is to be looked at
+    /// anew.
     case overflow
     /// Something that `status` tells of it: a transfer, whether it is uploaded. For who wants that.
     case status
     /// As `status`, of it and of all below it.
     case statusBelow
-    /// The container was mounted or unmounted, or may be another in all that `status` tells. For who wants
-    /// `status`.
+    /// The container was mounted or unmounted, or may be another in all that `status` tells. For
+    /// who wants `status`.
     case container
 
     var isStatus: Bool { self == .status || self == .statusBelow || self == .container }

@@ -10,7 +10,8 @@ extension ClaimTable {
   /// What is told of something that happens now is for presenters up to this one.
   var newestPresenter: UInt64 { newest.load(ordering: .sequentiallyConsistent) }
 
-  /// After what was told to them before, requests included. `newest` and `speakers` are as when it happened.
+  /// After what was told to them before, requests included. `newest` and `speakers` are as when it
+  /// happened.
   func tell(
     upTo newest: UInt64, except speakers: Set<PresenterID>,
     _ body: (ClaimQueue) -> [PresenterNews]
@@ -70,8 +71,8 @@ extension ClaimTable {
     }
   }
 
-  /// The file is open for writing while a claim ends that it was written under: the kernel tells of a close
-  /// after close(2) has returned. Its change, when it comes, is still one of that claim.
+  /// The file is open for writing while a claim ends that it was written under: the kernel tells of
+  /// a close after close(2) has returned. Its change, when it comes, is still one of that claim.
   func outlasts(_ file: WrittenFile, _ presenter: PresenterID) {
     change { state in
       state.outlasting[file, default: []].insert(presenter)

@@ -1,9 +1,10 @@
 internal import Platform
 
-/// What is to be told to presenters, found out by a thread of its own, in the order in which it happened.
+/// What is to be told to presenters, found out by a thread of its own, in the order in which it
+/// happened.
 ///
-/// Who posts is never kept waiting. What waits is bounded: when it grows beyond, `overflow` is done in its
-/// place, once.
+/// Who posts is never kept waiting. What waits is bounded: when it grows beyond, `overflow` is done
+/// in its place, once.
 final class PresenterFeed: Sendable {
   typealias Work = @Sendable () -> Void
 

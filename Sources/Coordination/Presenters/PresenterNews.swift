@@ -50,7 +50,8 @@ struct NewsPlace: Hashable, Sendable {
 
 /// What happened to one item, as those who present it or what is around it hear of it.
 enum ItemNews: Hashable, Sendable {
-  /// It was made, or was renamed onto a name that somebody presents. `replacing`: another had the name.
+  /// It was made, or was renamed onto a name that somebody presents. `replacing`: another had the
+  /// name.
   case appeared(replacing: Bool)
   case changed
   case attributes
@@ -65,8 +66,8 @@ enum ItemNews: Hashable, Sendable {
 /// Who is told what of what happened: rules, and nothing else.
 ///
 /// Source: NSFilePresenter, "Responding to Changes", of which `presentedSubitem(at:didMoveTo:)` and
-/// `presentedSubitemDidChange(at:)` say that a subitem may be at any depth and that a package's presenter
-/// hears of changes in it as changes of the item too.
+/// `presentedSubitemDidChange(at:)` say that a subitem may be at any depth and that a package's
+/// presenter hears of changes in it as changes of the item too.
 extension ClaimQueue {
   func news(_ news: ItemNews, at place: NewsPlace) -> [PresenterNews] {
     let around = presenters(around: place.path)
@@ -125,9 +126,9 @@ extension ClaimQueue {
     return result
   }
 
-  /// An item moved; `following` are those whose item it is, or is below it. `isReplacing`: another had the
-  /// new name, so that those who present that name or what is above it see a change there, as when a program
-  /// saves by renaming.
+  /// An item moved; `following` are those whose item it is, or is below it. `isReplacing`: another
+  /// had the new name, so that those who present that name or what is above it see a change there,
+  /// as when a program saves by renaming.
   func newsOfMove(
     from old: NewsPlace, named oldNames: [ItemName], to new: NewsPlace, isReplacing: Bool,
     following: [PresenterID]

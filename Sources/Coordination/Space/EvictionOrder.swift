@@ -21,15 +21,17 @@ package struct EvictionCandidate<ID: Sendable>: Sendable {
 
 /// Which content goes first: the least recently used, with its size taken into account.
 ///
-/// Bringing a file back costs its bytes and, however small it is, a request and somebody's waiting for
-/// that; `requestCost` says as how many bytes that counts. What is lost by evicting is that cost for each
-/// byte freed, and it is the less likely to come due the longer nobody used the file. So the highest
+/// Bringing a file back costs its bytes and, however small it is, a request and somebody's waiting
+/// for that; `requestCost` says as how many bytes that counts. What is lost by evicting is that
+/// cost for each byte freed, and it is the less likely to come due the longer nobody used the file.
+/// So the highest
 ///
 ///     age * freed / (size + requestCost)
 ///
-/// goes first. Among files of one size that is the least recently used one. Of a small one its age counts
-/// for less, since a thousand of them give little room and cost a thousand requests. It follows from what
-/// is stored alone: the time of the last use and the size. So a restart changes no choice.
+/// goes first. Among files of one size that is the least recently used one. Of a small one its age
+/// counts for less, since a thousand of them give little room and cost a thousand requests. It
+/// follows from what is stored alone: the time of the last use and the size. So a restart changes
+/// no choice.
 package enum EvictionOrder {
   /// About what comes in the time that one round trip to a backend takes: 4 MiB.
   package static let requestCost: UInt64 = 4 << 20

@@ -107,7 +107,7 @@ extension LocalSpace {
       state.evictedFiles &+= files
       state.evictedBytes &+= freed
     }
-    if files > 0 { log("evicted \(files) files, \(freed) bytes; \(wanted) were wanted") }
+    if files > 0 { log("evicted \(files) files with \(freed) bytes; the goal was \(wanted) bytes") }
     return (freed, isComplete)
   }
 

@@ -7,11 +7,13 @@ internal import Synchronization
 /// Keeps what contents take of the local disk within its limits, over all containers of an account.
 ///
 /// A thread of its own evicts; nothing else does of itself. It looks when somebody needs room, when
-/// something that was written is closed, every quarter of a second while something is open for writing
-/// (what the kernel writes itself is told to nobody), and every few seconds where a part of the disk is to
-/// stay free. What is counted is what catalogs and partial files say, so asking costs little.
+/// something that was written is closed, every quarter of a second while something is open for
+/// writing (what the kernel writes itself is told to nobody), and every few seconds where a part of
+/// the disk is to stay free. What is counted is what catalogs and partial files say, so asking
+/// costs little.
 ///
-/// Any thread. Lock: a leaf, never held over a pass. Catalogs, claims and completions are called without.
+/// Any thread. Lock: a leaf, never held over a pass. Catalogs, claims and completions are called
+/// without.
 package final class LocalSpace: Sendable {
   /// A container, and what sends its changes.
   package struct Member: Sendable {
@@ -63,8 +65,8 @@ package final class LocalSpace: Sendable {
     var unseen: UInt64 = 0
     /// What the last pass wanted and did not get.
     var shortfall: UInt64 = 0
-    /// Until when another pass is not worth while, unless something is closed or kept no more: the last one
-    /// found nothing. Monotonic nanoseconds.
+    /// Until when another pass is not worth while, unless something is closed or kept no more: the
+    /// last one found nothing. Monotonic nanoseconds.
     var nothingUntil: UInt64 = 0
     /// Until when there is none in any case: as long as the last one took.
     var restUntil: UInt64 = 0
@@ -122,7 +124,8 @@ package final class LocalSpace: Sendable {
     if hasBudget { wake() }
   }
 
-  /// When it returns nothing of the container is touched any more. Blocks for as long as a pass takes.
+  /// When it returns nothing of the container is touched any more. Blocks for as long as a pass
+  /// takes.
   package func remove(_ container: ContainerID) {
     state.withLock { $0.members[container] = nil }
     isIdle.wait()

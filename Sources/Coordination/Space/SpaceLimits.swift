@@ -36,9 +36,9 @@ package struct SpaceLimits: Hashable, Sendable {
 
 /// The limits in bytes, on a disk as it is now.
 ///
-/// Above the high mark evicting begins, at the low mark it ends: so it is done in large steps, seldom, and
-/// mostly before the limit is met. Of a large limit the steps are no larger than what takes a moment to
-/// fill.
+/// Above the high mark evicting begins, at the low mark it ends: so it is done in large steps,
+/// seldom, and mostly before the limit is met. Of a large limit the steps are no larger than what
+/// takes a moment to fill.
 package struct SpaceMarks: Hashable, Sendable {
   package let limit: UInt64?
   package let minimumFree: UInt64?

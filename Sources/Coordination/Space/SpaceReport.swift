@@ -47,7 +47,8 @@ extension LocalSpace {
     return result
   }
 
-  /// What is wrong with a container's part in it; nil while the limits hold, or evicting will see to it.
+  /// What is wrong with a container's part in it; nil while the limits hold, or evicting will see
+  /// to it.
   package static func complaint(_ state: SpaceState, of container: ContainerID) -> String? {
     guard state.overshoot > 0, let all = state.tally, all.evictable < state.overshoot,
       let own = state.tallies[container]
@@ -58,8 +59,10 @@ extension LocalSpace {
     if own.open > 0 { reasons.append("\(own.open) are in use") }
     if own.excluded > 0 { reasons.append("\(own.excluded) are never uploaded (.nosync)") }
     guard !reasons.isEmpty else { return nil }
-    let limit = state.limit.map { "the budget of \($0) bytes" } ?? "what is to stay free"
-    return "local space: \(limit) is passed by \(state.overshoot) bytes, and nothing more can be "
-      + "evicted: of this container " + reasons.joined(separator: ", ")
+    let limit =
+      state.limit.map { "the budget of \($0) bytes is exceeded" }
+      ?? "the minimum free space is missed"
+    return "local space: \(limit) by \(state.overshoot) bytes, and no more content can be evicted: "
+      + "in this container " + reasons.joined(separator: ", ")
   }
 }

@@ -5,11 +5,12 @@ package import SystemPackage
 
 /// When each file of a container was last opened or closed, for choosing what is evicted.
 ///
-/// A file of its own, with eight bytes for each inode number: nanoseconds since 1970 by the device's clock,
-/// 0 where nothing is known. Noting a use is one write of eight bytes into the page cache: no record in the
-/// catalog's journal, nothing to flush. So what was noted survives the end of the process, however that
-/// comes, and a power cut takes what the kernel had not written back yet. Losing it, or a disk that has no
-/// room for it, makes the choice worse and nothing else. Any thread; no lock.
+/// A file of its own, with eight bytes for each inode number: nanoseconds since 1970 by the
+/// device's clock, 0 where nothing is known. Noting a use is one write of eight bytes into the page
+/// cache: no record in the catalog's journal, nothing to flush. So what was noted survives the end
+/// of the process, however that comes, and a power cut takes what the kernel had not written back
+/// yet. Losing it, or a disk that has no room for it, makes the choice worse and nothing else. Any
+/// thread; no lock.
 package final class UseTimes: Sendable {
   private static let width: UInt64 = 8
   /// The place of number 0, which no inode has, tells what this is.

@@ -7,12 +7,13 @@ package import Model
 internal import Platform
 internal import SystemPackage
 
-/// Who caused which download, in `downloads.log` of the state directory: a JSON object a line, of which the
-/// last few megabytes are kept.
+/// Who caused which download, in `downloads.log` of the state directory: a JSON object a line, of
+/// which the last few megabytes are kept.
 ///
-/// A program reads a file in hundreds of pieces. So what comes for one reason is gathered, and is a line when
-/// nothing came for half a second, or after half a minute all the same, or when somebody wants to see it. What
-/// is not a line yet when the daemon is killed is lost; nothing else depends on it.
+/// A program reads a file in hundreds of pieces. So what comes for one reason is gathered, and is a
+/// line when nothing came for half a second, or after half a minute all the same, or when somebody
+/// wants to see it. What is not a line yet when the daemon is killed is lost; nothing else depends
+/// on it.
 ///
 /// Any thread. Lock order: `file` is held while lines are written, above `state`.
 package final class DownloadLog: Sendable {

@@ -45,7 +45,7 @@ extension AccountSession {
     guard !isRemoved else { return }
     let before = account.memberEntry
     do throws(RemoteError) { try await keepUpWithMembers() } catch {
-      if !error.isTransient { logger.warning("the account's members cannot be read: \(error)") }
+      if !error.isTransient { logger.warning("cannot read the account's members: \(error)") }
     }
     if account.memberEntry != before { for session in sessions { session.sync.trigger() } }
   }
@@ -62,8 +62,8 @@ extension AccountSession {
     logger.error("\(text)")
   }
 
-  /// The file beside the default backend, from which further state directories of this user sign in,
-  /// has the account's present secret.
+  /// The file beside the default backend, from which further state directories of this user sign
+  /// in, has the account's present secret.
   func keepSecretFile() {
     let address = BackendAddress(besideState: state.path)
     guard address.description == stored.backend, let path = address.keyFile else { return }

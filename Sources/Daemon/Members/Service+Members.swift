@@ -45,19 +45,20 @@ extension DaemonService {
       guard let device = named.first else {
         throw ControlError(
           .notFound,
-          "the account has no device \"\(text)\"; `ubiquityfs account devices` lists them")
+          "the account has no device \"\(text)\"; list the devices with `ubiquityfs account "
+            + "devices`")
       }
       guard named.count == 1 else {
         throw ControlError(
           .usage,
-          "\(named.count) devices are called \"\(text)\"; name it by its identity, the last column of "
-            + "`ubiquityfs account devices`")
+          "\(named.count) devices have the name \"\(text)\"; use the identity of the device, the "
+            + "last column of `ubiquityfs account devices`")
       }
       guard device.id != session.deviceID else {
         throw ControlError(
           .usage,
-          "\"\(text)\" is this device; sign it out with `ubiquityfs account sign-out`, or remove it "
-            + "on another one")
+          "\"\(text)\" is this device; sign it out with `ubiquityfs account sign-out`, or remove "
+            + "it on another device")
       }
       if !removed.contains(where: { $0.id == device.id }) { removed.append(device) }
     }
@@ -65,7 +66,7 @@ extension DaemonService {
     let ids = Set(removed.map(\.id))
     var answer = try rotate(session, removing: ids, request.secret, connection)
     answer.removed = removed.map { RemovedDevice(id: $0.id.description, name: $0.name) }
-    for device in removed { logger.notice("removed device \(device.name) (\(device.id))") }
+    for device in removed { logger.notice("removed device \"\(device.name)\" (\(device.id))") }
     return answer
   }
 
@@ -90,7 +91,8 @@ extension DaemonService {
     }
     guard secret != session.account.secret else {
       throw ControlError(
-        .usage, "the new secret is the present one, which removed devices know; choose another")
+        .usage,
+        "the new secret equals the current one, which removed devices know; choose another")
     }
     // The end of the command does not end it half done: another member would have to.
     let isOurs = try connection.wait { () async throws in

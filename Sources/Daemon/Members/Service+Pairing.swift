@@ -3,8 +3,8 @@ internal import Model
 internal import Platform
 internal import RemoteStore
 
-/// What connections pair: an offer, or the request of a device that is not signed in. Each ends with
-/// its connection, and then nothing of it is left in the backend.
+/// What connections pair: an offer, or the request of a device that is not signed in. Each ends
+/// with its connection, and then nothing of it is left in the backend.
 final class PairingTable: Sendable {
   struct Request: Sendable {
     let request: PairingRequest
@@ -75,7 +75,7 @@ extension DaemonService {
 
   func waitForPairing(_ connection: ClientConnection) throws(ControlError) -> PairingAsks {
     guard let offer = pairings.offer(of: connection) else {
-      throw ControlError(.usage, "this connection shows no code")
+      throw ControlError(.usage, "this connection has not begun a pairing")
     }
     return try connection.wait { () async throws in
       while true {
@@ -92,13 +92,13 @@ extension DaemonService {
     throws(ControlError) -> PairingDone
   {
     guard let offer = pairings.offer(of: connection) else {
-      throw ControlError(.usage, "this connection shows no code")
+      throw ControlError(.usage, "this connection has not begun a pairing")
     }
     let logger = logger
     return try connection.wait { () async throws in
       switch try await offer.answer(request.isYes) {
       case .granted(let name):
-        logger.notice("handed the account over to \(name)")
+        logger.notice("handed the account over to \"\(name)\"")
         let deadline = ContinuousClock.now + Self.joiningLimit
         var hasJoined = false
         while !hasJoined, ContinuousClock.now < deadline {
@@ -110,7 +110,7 @@ extension DaemonService {
       case .failed(.refused) where !request.isYes:
         return PairingDone(name: nil, hasJoined: false)
       case .failed(let error): throw error
-      case .waiting, .asks: throw ControlError(.usage, "no device asks")
+      case .waiting, .asks: throw ControlError(.usage, "no device has asked to pair")
       }
     }
   }
@@ -126,15 +126,15 @@ extension DaemonService {
     }
     guard try store.account() == nil else {
       throw ControlError(
-        .busy, "this device is signed in already; run `ubiquityfs account sign-out` first")
+        .busy, "this device is already signed in; run `ubiquityfs account sign-out` first")
     }
     let signIn = makeSignIn()
     let address = try signIn.address(request.signIn)
     let device = try signIn.candidate(request.signIn)
     guard let identity = device.identity else {
-      throw ControlError(.failed, "\(state.device) is damaged; move it away and try again")
+      throw ControlError(.failed, "\"\(state.device)\" is damaged; move it away and try again")
     }
-    let given = address.path == nil ? request.signIn.environment ?? [:] : [:]
+    let given = address.variables.selected(from: request.signIn.environment ?? [:])
     let stack = signIn.stack(address, given)
     let pairing = PairingRequest(store: stack.store, code: code, identity: identity)
     pairings.add(
@@ -154,7 +154,7 @@ extension DaemonService {
 
   func finishPairing(_ connection: ClientConnection) throws(ControlError) -> SignInAnswer {
     guard let pending = pairings.request(of: connection) else {
-      throw ControlError(.usage, "this connection asked for no pairing")
+      throw ControlError(.usage, "this connection has not requested a pairing")
     }
     let grant = try connection.wait { () async throws in
       while true {

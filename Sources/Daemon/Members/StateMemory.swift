@@ -23,7 +23,7 @@ struct StateMemory: AccountMemory {
     } catch .noSuchFileOrDirectory {
       return nil
     } catch {
-      logger.warning("\(path) cannot be read: \(error)")
+      logger.warning("cannot read \"\(path)\": \(error)")
       return nil
     }
   }
@@ -31,7 +31,7 @@ struct StateMemory: AccountMemory {
   func save(_ part: AccountMemoryPart, _ bytes: [UInt8]) {
     let path = state.memory(part.rawValue)
     do throws(Errno) { try Files.replace(path, with: bytes) } catch {
-      logger.warning("\(path) cannot be written: \(error)")
+      logger.warning("cannot write \"\(path)\": \(error)")
     }
   }
 }

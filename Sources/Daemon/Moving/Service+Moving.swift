@@ -31,11 +31,11 @@ extension DaemonService {
     }
     let address = try BackendAddress(
       request.backend, environment: ProcessEnvironment.all.merging(request.environment) { $1 })
-    let given = address.path == nil ? request.environment : [:]
+    let given = address.variables.selected(from: request.environment)
     let stays = address.description == session.stored.backend
     if stays {
       guard session.account.move != nil else {
-        throw ControlError(.usage, "the account is at \(address) already")
+        throw ControlError(.usage, "the account is already at \"\(address)\"")
       }
     }
     let stack =
@@ -67,7 +67,7 @@ extension DaemonService {
       }
       return try await work.value
     }
-    logger.notice("the account is at \(address) now; \(done.copied) objects were copied there")
+    logger.notice("the account moved to \"\(address)\"; copied \(done.copied) objects there")
     if stays {
       try connection.wait { try await session.account.refreshMembers() }
       following.withLock { $0.isHeld = false }
@@ -113,13 +113,15 @@ extension DaemonService {
     }
     guard isThere != true else {
       throw ControlError(
-        .busy, "the account has moved to \(move.store) already; this device uses it from now on")
+        .busy,
+        "the account has already moved to \"\(move.store)\"; this device uses that backend from "
+          + "now on")
     }
     guard isThere == false || isForced else {
       throw ControlError(
         .busy,
-        "the account moves to \(move.store), which this device cannot reach. Add --force if that "
-          + "is another URL of the same place, or to give up the move there")
+        "the account moves to \"\(move.store)\", which this device cannot reach. Add --force if "
+          + "that is another URL of the same place, or to give up the move there")
     }
     return true
   }
@@ -239,7 +241,7 @@ extension DaemonService {
       }
       for (id, path, options) in mounts {
         do throws(ControlError) { try account?.session(id)?.mount(at: path, options) } catch {
-          logger.error("\(id) cannot be mounted again: \(error.message)")
+          logger.error("cannot mount \"\(id)\" again: \(error.message)")
         }
       }
     }

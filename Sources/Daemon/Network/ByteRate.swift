@@ -1,6 +1,7 @@
 internal import Model
 
-/// Bytes in a second, as people write them: `2MB/s`, `500K`, `1.5MiB/s`. Sizes are those of `ByteSize`.
+/// Bytes in a second, as people write them: `2MB/s`, `500K`, `1.5MiB/s`. Sizes are those of
+/// `ByteSize`.
 package struct ByteRate: Equatable, Sendable {
   package let bytes: UInt64
 
@@ -44,7 +45,7 @@ package enum RateChoice: Equatable, Sendable {
   var stored: String { rate.map { "\($0)" } ?? "off" }
 
   package static let help =
-    "give a rate of at least 1KB/s, such as 500KB/s, 2MB/s or 1.5MiB/s, or `off`"
+    "use a rate of at least 1KB/s, such as 500KB/s, 2MB/s or 1.5MiB/s, or `off`"
 }
 
 /// Whether bytes cost money.

@@ -6,7 +6,8 @@ internal import SystemPackage
 /// In this order, of the device of the default route:
 /// - what NetworkManager was told of the connection (`connection.metered`), where its files can be
 ///   read, which is root's alone,
-/// - `ANDROID_METERED`, which a telephone says with its addresses, where systemd-networkd keeps them,
+/// - `ANDROID_METERED`, which a telephone says with its addresses, where systemd-networkd keeps
+///   them,
 /// - the kind of the device: mobile broadband, Bluetooth, a telephone on USB.
 ///
 /// Of any other network it is taken that it costs nothing.
@@ -22,9 +23,9 @@ package struct MeteredNetwork: Sendable {
     let place = "\(root)/sys/class/net/\(device)"
     let index = text("\(place)/ifindex") ?? ""
     if let choice = chosen(index) {
-      return choice ? "\(device): NetworkManager has it as metered" : nil
+      return choice ? "\(device): marked as metered in NetworkManager" : nil
     }
-    if isAndroid(index) { return "\(device): the telephone says so" }
+    if isAndroid(index) { return "\(device): reported as metered by the phone" }
     if let kind = kind(place) { return "\(device): \(kind)" }
     return nil
   }
@@ -92,7 +93,7 @@ package struct MeteredNetwork: Sendable {
     if event.contains("DEVTYPE=bluetooth") { return "Bluetooth" }
     switch Files.linkTarget("\(place)/device/driver")?.split(separator: "/").last {
     case "cdc_mbim", "qmi_wwan": return "mobile broadband"
-    case "ipheth", "rndis_host": return "a telephone on USB"
+    case "ipheth", "rndis_host": return "a phone on USB"
     default: return nil
     }
   }

@@ -22,7 +22,7 @@ extension StateDirectory {
       encoder.outputFormatting = [.sortedKeys]
       try Files.replace(networkFile, with: Array(encoder.encode(choices)))
     } catch {
-      throw ControlError(.failed, "\(networkFile) cannot be written: \(error)")
+      throw ControlError(.failed, "cannot write \"\(networkFile)\": \(error)")
     }
   }
 }

@@ -96,7 +96,7 @@ package final class NetworkWeather: Sendable {
     func choice(_ text: String?) throws(ControlError) -> RateChoice? {
       guard let text else { return nil }
       guard let choice = RateChoice(text) else {
-        throw ControlError(.usage, "“\(text)” is no limit: \(RateChoice.help)")
+        throw ControlError(.usage, "\"\(text)\" is not a limit; \(RateChoice.help)")
       }
       return choice
     }
@@ -147,7 +147,7 @@ package final class NetworkWeather: Sendable {
   package var meteredReason: String? {
     let reason: String?
     switch mode {
-    case .yes: reason = "it was said to be"
+    case .yes: reason = "set by the user"
     case .no: reason = nil
     case .auto: reason = found()
     }

@@ -2,8 +2,8 @@ internal import Coordination
 internal import MetadataQueries
 internal import Platform
 
-/// A query of a client. It has a thread of its own, which gathers and, where the client wants it, goes on
-/// to tell of changes: so neither the hub of events nor a connection waits for it.
+/// A query of a client. It has a thread of its own, which gathers and, where the client wants it,
+/// goes on to tell of changes: so neither the hub of events nor a connection waits for it.
 final class LiveQuery: Sendable {
   private struct State {
     var changes = QueryChanges()

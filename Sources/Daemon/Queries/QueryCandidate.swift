@@ -13,7 +13,7 @@ final class QueryCandidate {
   let inode: Catalog.Inode
   let isPackage: Bool
   let isPinned: Bool
-  private var known: ItemStatus?
+  private var known: ItemSyncStatus?
 
   init(
     container: MountedContainer, place: QueryPlace, name: ItemName, inode: Catalog.Inode,
@@ -27,7 +27,7 @@ final class QueryCandidate {
     self.isPinned = isPinned
   }
 
-  private func status() throws(Errno) -> ItemStatus {
+  private func status() throws(Errno) -> ItemSyncStatus {
     if let known { return known }
     let status = try container.session.coordinator.status(
       of: inode, isPackage: isPackage, isPinned: isPinned)
@@ -50,33 +50,21 @@ final class QueryCandidate {
     case .created: .date(inode.created.nanoseconds)
     case .modified: .date(inode.modified.nanoseconds)
     case .isUbiquitous: .flag(!inode.isExcluded)
-    case .isExcludedFromSync: .flag(inode.isExcluded)
-    case .isPackage: .flag(isPackage)
-    case .version: inode.version.map { .text($0.description) } ?? .null
-    case .itemIdentifier: .text(inode.item.description)
-    case .container, .containerDisplayName: .text(container.session.id.description)
-    case .isPinned: .flag(isPinned)
-    default: known.map { Self.value(attribute, $0) } ?? .null
+    case .containerDisplayName: .text(container.session.id.description)
+    default: plainStatus(attribute.key) ?? known.flatMap { attribute.value(of: $0) } ?? .null
     }
   }
 
-  private static func value(
-    _ attribute: MetadataAttribute, _ status: ItemStatus
-  ) -> MetadataValue {
-    switch attribute {
-    case .downloadingStatus: .text(status.downloadingStatus.rawValue)
-    case .isDownloadRequested:
-      .flag(status.isDownloading || status.downloadingStatus != .notDownloaded)
-    case .isDownloading: .flag(status.isDownloading)
-    case .isDownloaded: .flag(status.downloadingStatus != .notDownloaded)
-    case .percentDownloaded: .integer(Int64(status.percentDownloaded))
-    case .downloadingError: status.downloadingError.map { .text($0) } ?? .null
-    case .isUploaded: .flag(status.isUploaded)
-    case .isUploading: .flag(status.isUploading)
-    case .percentUploaded: .integer(Int64(status.percentUploaded))
-    case .uploadingError: status.uploadingError.map { .text($0) } ?? .null
-    case .hasUnresolvedConflicts: .flag(status.hasUnresolvedConflicts)
-    default: .null
+  /// The status attributes that need no look at the log and at transfers.
+  private func plainStatus(_ key: String) -> MetadataValue? {
+    switch key {
+    case "isExcludedFromSync": .flag(inode.isExcluded)
+    case "isPackage": .flag(isPackage)
+    case "version": inode.version.map { .text($0.description) } ?? .null
+    case "itemIdentifier": .text(inode.item.description)
+    case "container": .text(container.session.id.description)
+    case "isPinned": .flag(isPinned)
+    default: nil
     }
   }
 
@@ -94,19 +82,10 @@ final class QueryCandidate {
   private var path: PathBytes { container.path(of: place) }
 
   func item() throws(Errno) -> QueryItem {
-    let status = try status()
-    return QueryItem(
+    QueryItem(
       path: path, name: name.description, kind: inode.kind.text, size: inode.size,
       created: Instant.text(inode.created), modified: Instant.text(inode.modified),
-      downloadingStatus: status.downloadingStatus.rawValue, isDownloading: status.isDownloading,
-      isUploading: status.isUploading, isUploaded: status.isUploaded,
-      hasUnresolvedConflicts: status.hasUnresolvedConflicts,
-      isExcludedFromSync: status.isExcludedFromSync, isPinned: status.isPinned,
-      isPackage: status.isPackage, percentDownloaded: status.percentDownloaded,
-      percentUploaded: status.percentUploaded, downloadingError: status.downloadingError,
-      uploadingError: status.uploadingError,
-      version: status.version.isEmpty ? nil : status.version,
-      itemIdentifier: status.itemIdentifier, container: status.container)
+      status: try status())
   }
 }
 

@@ -1,7 +1,8 @@
 internal import Coordination
 internal import Model
 
-/// A place in a container, as a key: the names from the container's own directory, with `/` between them.
+/// A place in a container, as a key: the names from the container's own directory, with `/` between
+/// them.
 typealias QueryPlace = [UInt8]
 
 extension QueryPlace {
@@ -27,8 +28,8 @@ extension QueryPlace {
   }
 }
 
-/// What a query has to look at again. A place is looked at as it is then, so that it does not matter how
-/// often or in which order things happened there.
+/// What a query has to look at again. A place is looked at as it is then, so that it does not
+/// matter how often or in which order things happened there.
 struct QueryChanges: Sendable {
   struct Move: Hashable, Sendable {
     let old: QueryPlace

@@ -4,8 +4,8 @@ internal import Platform
 /// The query was stopped, or its client is gone.
 struct QueryStopped: Error {}
 
-/// What a query sends, in lines that have room for it. A client that does not read keeps the query's
-/// thread waiting and nobody else.
+/// What a query sends, in lines that have room for it. A client that does not read keeps the
+/// query's thread waiting and nobody else.
 final class QueryOutput {
   private let query: LiveQuery
   private let connection: ClientConnection

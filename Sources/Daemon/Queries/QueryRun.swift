@@ -36,7 +36,7 @@ final class QueryRun {
       }
     } catch is QueryStopped {
     } catch {
-      service.logger.error("a query ended: \(error)")
+      service.logger.error("a query failed: \(error)")
     }
   }
 
@@ -57,7 +57,7 @@ final class QueryRun {
           try walk.visit(top) { try gather($0) }
         }
       } catch let error as Errno {
-        failure = failure ?? "\(container.session.id) cannot be looked at: \(error)"
+        failure = failure ?? "cannot query \"\(container.session.id)\": \(error)"
         retry(container.session.id, error)
       }
     }
@@ -90,7 +90,7 @@ final class QueryRun {
   /// The container is looked at again, unless it is closed by then.
   private func retry(_ container: ContainerID, _ error: Errno) {
     guard query.watches, service.account?.session(container)?.mountpoint != nil else { return }
-    service.logger.warning("a query cannot look at \(container): \(error)")
+    service.logger.warning("cannot query \"\(container)\": \(error)")
     _ = query.waitForStop(milliseconds: 1000)
     query.note(
       ItemEvent(
@@ -161,8 +161,8 @@ final class QueryRun {
     results.noteMount(container)
   }
 
-  /// What left a place may be at another one already, of which no event has come yet: an item that changed,
-  /// and moved right after. It is looked for there, so that it is one item.
+  /// What left a place may be at another one already, of which no event has come yet: an item that
+  /// changed, and moved right after. It is looked for there, so that it is one item.
   private func follow(_ departures: [Departure], _ walk: QueryWalk) throws {
     guard departures.count <= Self.keptArrivals else { return }
     let container = walk.container.session

@@ -12,8 +12,8 @@ struct QuerySelection: Sendable {
   /// Only below one of these, or one of these that is no directory; nil for everywhere.
   let limits: [Limit]?
 
-  /// What has a longer path is no result: no program could open it by its path, and a line of the control
-  /// socket has room for it.
+  /// What has a longer path is no result: no program could open it by its path, and a line of the
+  /// control socket has room for it.
   static let longestPath = 65_536
 
   private static let documents = QueryPlace("Documents".utf8)

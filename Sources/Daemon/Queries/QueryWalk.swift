@@ -3,7 +3,8 @@ internal import Coordination
 internal import Model
 internal import SystemPackage
 
-/// Looks at the items of one container for a query: those that the scopes take in, a package as one.
+/// Looks at the items of one container for a query: those that the scopes take in, a package as
+/// one.
 final class QueryWalk {
   private struct Directory {
     let number: InodeNumber
@@ -130,8 +131,8 @@ final class QueryWalk {
 
   // MARK: A tree
 
-  /// Every possible result at and below a place, those of a directory before what is in it. The catalog is
-  /// asked a page at a time. A directory that is gone meanwhile is left out.
+  /// Every possible result at and below a place, those of a directory before what is in it. The
+  /// catalog is asked a page at a time. A directory that is gone meanwhile is left out.
   func visit(_ top: QueryPlace, _ body: (QueryCandidate) throws -> Void) throws {
     if let candidate = try candidate(at: top) { try body(candidate) }
     guard case .directory(let directory) = try directory(at: top), !directory.isPackage else {

@@ -50,7 +50,7 @@ struct SetAsideContainers {
       try Files.synchronizeDirectory(place)
       return name
     } catch {
-      throw ControlError(.failed, "\(directory.path) cannot be moved to \(place): \(error)")
+      throw ControlError(.failed, "cannot move \"\(directory.path)\" to \"\(place)\": \(error)")
     }
   }
 
@@ -64,7 +64,7 @@ struct SetAsideContainers {
       do throws(Errno) { names = try Files.names(in: place) } catch .noSuchFileOrDirectory {
         return []
       } catch {
-        throw ControlError(.failed, "\(place) cannot be read: \(error)")
+        throw ControlError(.failed, "cannot read \"\(place)\": \(error)")
       }
       return names.filter { Files.exists("\(place)/\($0)/catalog.sqlite") }.map(entry)
     }
@@ -121,8 +121,8 @@ struct SetAsideContainers {
           guard try continues || Files.names(in: directory).isEmpty else {
             throw ControlError(
               .busy,
-              "\(directory) is not empty; name another directory, or add --continue if an earlier "
-                + "restore of \(name) did not copy everything there")
+              "\"\(directory)\" is not empty; name another directory, or add --continue if an "
+                + "earlier restore of \"\(name)\" did not copy everything there")
           }
           var export = try TreeExport(
             catalog: catalog, content: content, to: directory, continues: continues)
@@ -132,7 +132,8 @@ struct SetAsideContainers {
           throw error
         } catch {
           throw ControlError(
-            .failed, "\(name) cannot be restored to \(directory): \(error); what was copied stays")
+            .failed,
+            "cannot restore \"\(name)\" to \"\(directory)\": \(error); the copied items stay")
         }
       }
     }
@@ -144,7 +145,7 @@ struct SetAsideContainers {
       do throws(Errno) {
         try Files.removeTree("\(place)/\(name)")
       } catch {
-        throw ControlError(.failed, "\(place)/\(name) cannot be removed: \(error)")
+        throw ControlError(.failed, "cannot remove \"\(place)/\(name)\": \(error)")
       }
     }
   }
@@ -154,7 +155,8 @@ struct SetAsideContainers {
       Files.exists("\(place)/\(name)")
     else {
       throw ControlError(
-        .notFound, "nothing called “\(name)” is set aside; see: ubiquityfs container set-aside list"
+        .notFound,
+        "no set-aside container has the name \"\(name)\"; see `ubiquityfs container set-aside list`"
       )
     }
   }
@@ -171,7 +173,7 @@ struct SetAsideContainers {
       content = try ContentFiles(directory: path + "/content")
       try ContainerSession.recover(catalog, content, logger)
     } catch {
-      throw ControlError(.failed, "\(path) cannot be opened: \(ControlError(mapping: error))")
+      throw ControlError(.failed, "cannot open \"\(path)\": \(ControlError(mapping: error))")
     }
     defer { try? catalog.close() }
     return try body(catalog, content)

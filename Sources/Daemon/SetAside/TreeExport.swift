@@ -80,7 +80,7 @@ struct TreeExport {
           try catalog.readDirectory(
             levels[last].inode.number, after: levels[last].offset, limit: 256)[...]
       } catch {
-        fail(nil, "the catalog does not tell its names: \(error)")
+        fail(nil, "cannot read its entries from the catalog: \(error)")
         return nil
       }
     }
@@ -118,7 +118,7 @@ struct TreeExport {
     guard entered.insert(inode.number).inserted else {
       throw RestoreObstacle(text: "the catalog has this directory in another place too")
     }
-    return try RestoreObstacle.doing("cannot be made") { () throws(Errno) in
+    return try RestoreObstacle.doing("cannot be created") { () throws(Errno) in
       if continues, let found = try here.status(name) {
         guard found.st_mode & S_IFMT == S_IFDIR else { throw .fileExists }
         // An earlier run may have set a mode that lets nobody write.
@@ -134,7 +134,7 @@ struct TreeExport {
     _ inode: Catalog.Inode, _ name: ItemName, in here: OpenDirectory
   ) throws(RestoreObstacle) {
     if try keeps(name, in: here) != nil { return }
-    try RestoreObstacle.doing("cannot be made") { () throws(Errno) in
+    try RestoreObstacle.doing("cannot be created") { () throws(Errno) in
       try here.makeLink(name, to: inode.target)
     }
     try copyAttributes(of: inode, to: name, in: here)
@@ -183,7 +183,7 @@ struct TreeExport {
     -> stat?
   {
     guard continues else { return nil }
-    let found = try RestoreObstacle.doing("cannot be looked at") { () throws(Errno) in
+    let found = try RestoreObstacle.doing("cannot be read") { () throws(Errno) in
       try here.status(name)
     }
     if found != nil { result.kept += 1 }
@@ -199,7 +199,7 @@ struct TreeExport {
   private func copyAttributes(
     of inode: Catalog.Inode, to name: ItemName, in here: OpenDirectory
   ) throws(RestoreObstacle) {
-    try RestoreObstacle.doing("is there, but its attributes, mode or times are not") {
+    try RestoreObstacle.doing("was copied, but not all of its attributes, mode and times") {
       () throws(Errno) in
       for attribute in try catalog.attributeNames(of: inode.number) {
         let value = try catalog.attribute(attribute, of: inode.number)

@@ -6,11 +6,12 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// Copies of items that stay as they are, for claims `forUploading`: a file as it is, a directory as an archive.
+/// Copies of items that stay as they are, for claims `forUploading`: a file as it is, a directory
+/// as an archive.
 ///
-/// They lie outside of all mounts, the owner's alone, each in a directory of its own, and are gone with the
-/// claim or the connection, at the latest when the next daemon starts.
-/// Source: NSFileCoordinator.ReadingOptions, forUploading.
+/// They lie outside of all mounts, the owner's alone, each in a directory of its own, and are gone
+/// with the claim or the connection, at the latest when the next daemon starts. Source:
+/// NSFileCoordinator.ReadingOptions, forUploading.
 final class Snapshots: Sendable {
   private let directory: String
   private let last = Lock(0)
@@ -22,8 +23,8 @@ final class Snapshots: Sendable {
 
   func remove(_ snapshot: String) { try? Files.removeTree(snapshot) }
 
-  /// Copies what is at the names; content that is not here must have been fetched. Gives the copy's own
-  /// directory and its path. Blocks.
+  /// Copies what is at the names; content that is not here must have been fetched. Gives the copy's
+  /// own directory and its path. Blocks.
   func take(
     _ names: [ItemName], in session: ContainerSession
   ) throws(Errno) -> (directory: String, path: String) {
@@ -109,7 +110,8 @@ final class Snapshots: Sendable {
     }
   }
 
-  /// With the directory itself as its one entry at the top. What is no file, directory or link is left out.
+  /// With the directory itself as its one entry at the top. What is no file, directory or link is
+  /// left out.
   private func archive(
     _ top: Catalog.Inode, named name: [UInt8], in session: ContainerSession, to path: String
   ) throws(Errno) {

@@ -6,9 +6,10 @@ internal import SyncEngine
 
 /// The account's quota on this device: how it is learnt, told and set.
 ///
-/// What it costs: one request with each connection, one every `interval`, and nothing more while there is no
-/// quota. With one, what the containers take here is told with the device's record, at most once in an
-/// interval and only if it changed, and what other devices tell is read once in `intervalsToRead`.
+/// What it costs: one request with each connection, one every `interval`, and nothing more while
+/// there is no quota. With one, what the containers take here is told with the device's record, at
+/// most once in an interval and only if it changed, and what other devices tell is read once in
+/// `intervalsToRead`.
 extension AccountSession {
   private static let interval = Duration.seconds(900)
   private static let intervalsToRead = 4
@@ -89,7 +90,7 @@ extension AccountSession {
       if isNew { try? await Task.sleep(for: Self.othersTell) }
       if readsUsage || isNew { try await readUsage() }
     } catch {
-      logger.debug("the account's quota cannot be read: \(error)")
+      logger.debug("cannot read the account's quota: \(error)")
     }
   }
 }

@@ -3,8 +3,8 @@ package import Model
 internal import Platform
 package import SyncEngine
 
-/// What is known here of the account's quota and of what its containers take, kept in `quota.json` so that a
-/// device that is offline knows it too. The lock is a leaf; the file is written under it.
+/// What is known here of the account's quota and of what its containers take, kept in `quota.json`
+/// so that a device that is offline knows it too. The lock is a leaf; the file is written under it.
 package final class QuotaKeeper: Sendable {
   /// A container as it was last heard of.
   struct Figure: Codable, Hashable, Sendable {

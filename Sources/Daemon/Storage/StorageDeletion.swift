@@ -4,9 +4,9 @@ internal import Coordination
 internal import Model
 internal import SystemPackage
 
-/// What `storage delete` deletes, and how: as a program that removes it from the mount would, with a claim for
-/// deleting, whether there is a mount or not. So it goes from every device with the next sync, can be brought
-/// back from the trash, and what never leaves the device stays.
+/// What `storage delete` deletes, and how: as a program that removes it from the mount would, with
+/// a claim for deleting, whether there is a mount or not. So it goes from every device with the
+/// next sync, can be brought back from the trash, and what never leaves the device stays.
 struct StorageDeletion {
   /// A name that goes with all below it.
   struct Target {
@@ -40,7 +40,7 @@ struct StorageDeletion {
       guard let name = names.last, names.count > 1, names[0] == .documents else {
         throw ControlError(
           .usage,
-          "\(shown) is not in Documents; what is outside of it goes as a whole, with --other-data")
+          "\"\(shown)\" is not in \"Documents\"; delete all other data at once with --other-data")
       }
       var parent = try catalog.inode(.root)
       for name in names.dropLast() {
@@ -49,7 +49,7 @@ struct StorageDeletion {
         }
         if try coordinator.isPackage(next) {
           throw ControlError(
-            .usage, "\(shown) is inside of a document; a package is deleted as a whole")
+            .usage, "\"\(shown)\" is inside a package, which can only be deleted as a whole")
         }
         parent = next
       }
@@ -63,16 +63,17 @@ struct StorageDeletion {
     } catch {
       throw ControlError(
         .notFound,
-        "\(shown): \(session.id) has no such document; `ubiquityfs storage \(session.id)` lists them"
-      )
+        "\"\(session.id)\" has no document \"\(shown)\"; list its documents with "
+          + "`ubiquityfs storage \(session.id)`")
     }
     guard !Self.staysHere(target.inode) else {
       throw ControlError(
-        .notPermitted, "\(shown) never leaves this device, so it takes no room in the account")
+        .notPermitted,
+        "\"\(shown)\" is never uploaded (.nosync), so it uses no storage of the account")
     }
     guard isDocument else {
       throw ControlError(
-        .usage, "\(shown) is a directory, and no document; name the documents in it")
+        .usage, "\"\(shown)\" is a directory, not a document; name the documents in it")
     }
     guard !targets.contains(where: { $0.inode.number == target.inode.number }) else { return }
     try count(target)
@@ -154,8 +155,8 @@ struct StorageDeletion {
     }
   }
 
-  /// The target and all below it, directories before what is in them. Of what stays here nothing is looked
-  /// into.
+  /// The target and all below it, directories before what is in them. Of what stays here nothing is
+  /// looked into.
   private static func tree(_ target: Target, _ catalog: ContainerCatalog) throws(Errno) -> [Target]
   {
     var result = [target]
@@ -176,7 +177,7 @@ struct StorageDeletion {
 
   private func mapping<Value>(_ body: () throws(Errno) -> Value) throws(ControlError) -> Value {
     do throws(Errno) { return try body() } catch {
-      throw ControlError(.failed, "\(session.id) cannot be read: \(error)")
+      throw ControlError(.failed, "cannot read \"\(session.id)\": \(error)")
     }
   }
 

@@ -5,9 +5,9 @@ internal import Model
 internal import SyncEngine
 internal import SystemPackage
 
-/// What of a container takes room in its account: the documents one by one, and all that is outside of
-/// `Documents` as one sum. As the log has it, each item once. Source: Apple's Guide, "Ubiquity Containers Have
-/// Minimal Structure".
+/// What of a container takes room in its account: the documents one by one, and all that is outside
+/// of `Documents` as one sum. As the log has it, each item once. Source: Apple's Guide, "Ubiquity
+/// Containers Have Minimal Structure".
 struct StorageListing {
   struct Document {
     let path: [ItemName]

@@ -13,8 +13,8 @@ struct ResentRequests {
 
 extension ContainerFileSystem {
   /// Goes on with what an earlier daemon left in the record; gives how many opens could not be
-  /// restored. Before the kernel's requests are served, and before anything else changes the container.
-  /// `start` is a time before `recover` looked at the content files.
+  /// restored. Before the kernel's requests are served, and before anything else changes the
+  /// container. `start` is a time before `recover` looked at the content files.
   package func restore(_ record: MountRecord, start: Timestamp) throws(Errno) -> Int {
     let orphans = try catalog.orphans().map(\.number)
     nodes.inherit(try record.knownInodes(), orphans: orphans)

@@ -5,8 +5,8 @@ internal import Platform
 ///
 /// The kernel sends again what a daemon did not answer. A request that is in here, or in what the
 /// catalog's journal says, was done and is answered without doing it again. The catalog calls `add`
-/// under its lock, so that the journal goes on to have a request until it is here. Only few requests
-/// are done and not answered at one time: the last ones are enough.
+/// under its lock, so that the journal goes on to have a request until it is here. Only few
+/// requests are done and not answered at one time: the last ones are enough.
 extension MountRecord {
   private static let capacity: UInt64 = 8192
   private static let entrySize = 16

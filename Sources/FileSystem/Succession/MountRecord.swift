@@ -2,11 +2,13 @@ package import Catalog
 package import Platform
 package import SystemPackage
 
-/// What the kernel knows of a mount, in memory that outlives the daemon: what the next daemon needs to
-/// go on with the mount. Everything is written before the kernel has the answer that it is about.
+/// What the kernel knows of a mount, in memory that outlives the daemon: what the next daemon needs
+/// to go on with the mount. Everything is written before the kernel has the answer that it is
+/// about.
 ///
-/// The parts, in this order: words; a text of `MountDriver`'s; requests that were done; opens; a bit
-/// for each inode that the kernel knows. A daemon of another version of the form does not read it.
+/// The parts, in this order: words; a text of `MountDriver`'s; requests that were done; opens; a
+/// bit for each inode that the kernel knows. A daemon of another version of the form does not read
+/// it.
 package final class MountRecord: Sendable {
   /// Changes with the form of any part of the record.
   package static let version: UInt64 = 1
@@ -44,8 +46,8 @@ package final class MountRecord: Sendable {
     memory.store(Self.magic | Self.version, at: Place.magic)
   }
 
-  /// A number for a request that no request of another mount has. The kernel counts those of each mount
-  /// from the beginning. 0 where the kernel's is not known.
+  /// A number for a request that no request of another mount has. The kernel counts those of each
+  /// mount from the beginning. 0 where the kernel's is not known.
   func number(of request: RequestIdentity) -> UInt64 {
     request.value == 0 ? 0 : request.value ^ memory.word(at: Place.salt)
   }
@@ -71,8 +73,8 @@ package final class MountRecord: Sendable {
     memory.store(UInt64(text.count), at: Place.textLength)
   }
 
-  /// The first number of handles for a daemon that goes on with the mount. No number is used again: the
-  /// kernel may send once more that one which an earlier daemon had closed is closed.
+  /// The first number of handles for a daemon that goes on with the mount. No number is used again:
+  /// the kernel may send once more that one which an earlier daemon had closed is closed.
   func firstHandleOfSuccessor() -> UInt64 {
     let generation = memory.word(at: Place.generation) &+ 1
     memory.store(generation, at: Place.generation)

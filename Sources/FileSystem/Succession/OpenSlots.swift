@@ -22,8 +22,8 @@ struct RecordedOpen {
   /// As of `OpenResult`.
   var tellsFlush = false
   var asks = false
-  /// Of an open that the kernel serves: the number of the file. The kernel keeps the file as long as
-  /// the connection, and fails an open of the inode with another number.
+  /// Of an open that the kernel serves: the number of the file. The kernel keeps the file as long
+  /// as the connection, and fails an open of the inode with another number.
   var backing: Int32?
   var process: Int32 = 0
   /// Of an open in the hidden directory, of which `number` is the node. It has no backing file.

@@ -5,11 +5,11 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// The contents of versions that somebody reads: each whole in a file without a name, which all share
-/// who have it open, and which stays for a moment after the last of them.
+/// The contents of versions that somebody reads: each whole in a file without a name, which all
+/// share who have it open, and which stays for a moment after the last of them.
 ///
-/// A content is *loading* while it comes, with who waits for it, then *ready*, with who has it open. A
-/// load that nobody waits for any more, or that fails, is forgotten. The lock is a leaf.
+/// A content is *loading* while it comes, with who waits for it, then *ready*, with who has it
+/// open. A load that nobody waits for any more, or that fails, is forgotten. The lock is a leaf.
 final class VersionContents: Sendable {
   typealias Completion = @Sendable (Result<OpenFile, Errno>) -> Void
 
@@ -74,9 +74,9 @@ final class VersionContents: Sendable {
     }
   }
 
-  /// One more user, who calls `close` some time if `completion` got a file. Called once, on any thread,
-  /// perhaps before this has returned; not after `cancel`. Who may cause no download gets what is here, or
-  /// comes for another.
+  /// One more user, who calls `close` some time if `completion` got a file. Called once, on any
+  /// thread, perhaps before this has returned; not after `cancel`. Who may cause no download gets
+  /// what is here, or comes for another.
   func open(
     _ version: ContentVersion, of inode: InodeNumber, _ permission: DownloadPermission,
     completion: @escaping Completion
@@ -237,8 +237,8 @@ final class VersionContents: Sendable {
     for waiter in waiters { waiter(result) }
   }
 
-  /// The version that the inode shows needs no network. It is copied, since the next edit may go into
-  /// that very content file; whether one has begun meanwhile is looked at after.
+  /// The version that the inode shows needs no network. It is copied, since the next edit may go
+  /// into that very content file; whether one has begun meanwhile is looked at after.
   private func copyLocal(
     _ version: ContentVersion, of number: InodeNumber, to file: OpenFile
   ) throws(Errno) -> Bool {

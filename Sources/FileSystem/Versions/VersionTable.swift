@@ -22,15 +22,15 @@ struct KnownVersion: Sendable {
   }
 }
 
-/// The numbers of versions, from the lookup to the last forget. One that was resolved meanwhile stays
-/// readable to who has it open, as a file that was removed does.
+/// The numbers of versions, from the lookup to the last forget. One that was resolved meanwhile
+/// stays readable to who has it open, as a file that was removed does.
 ///
 /// The lock is a leaf.
 final class VersionTable: Sendable {
   private let known = Lock<[UInt64: KnownVersion]>([:])
 
-  /// Counts a lookup, and gives the number: the preferred one, or where another version has that the
-  /// next that is free.
+  /// Counts a lookup, and gives the number: the preferred one, or where another version has that
+  /// the next that is free.
   func add(_ new: KnownVersion) -> UInt64 {
     known.withLock { known in
       var number = VersionNode.preferred(new.version.id, of: new.inode)

@@ -2,8 +2,8 @@ internal import Catalog
 internal import Model
 package import SystemPackage
 
-/// Listing: a mirror of a directory has the directories in it and the files in it that have conflict
-/// versions; that of a file, or of a package, has the versions.
+/// Listing: a mirror of a directory has the directories in it and the files in it that have
+/// conflict versions; that of a file, or of a package, has the versions.
 extension VersionsDirectory {
   /// Up to about `limit` names from `offset`, 0 being the start; empty at the end alone.
   package func list(_ node: VersionNode, from offset: UInt64, limit: Int) throws(Errno)

@@ -4,13 +4,14 @@ internal import Model
 package import Platform
 package import SystemPackage
 
-/// The hidden directory `.ubiquity` of a mount's root, whose `versions` mirrors the tree: a file with
-/// conflict versions is a directory there, with a read-only file for each of its versions.
+/// The hidden directory `.ubiquity` of a mount's root, whose `versions` mirrors the tree: a file
+/// with conflict versions is a directory there, with a read-only file for each of its versions.
 ///
-/// Not listed by the root, as CephFS's `.snap` is not, so that what copies or packs a mount does not see
-/// it. Nothing in it is stored: names are looked up in the catalog, versions in the records of the log.
-/// So nothing can be changed here either; looking never asks the network, and opening a version brings it.
-/// An item that another device's older program called `.ubiquity` stays in the log, and is not seen here.
+/// Not listed by the root, as CephFS's `.snap` is not, so that what copies or packs a mount does
+/// not see it. Nothing in it is stored: names are looked up in the catalog, versions in the records
+/// of the log. So nothing can be changed here either; looking never asks the network, and opening a
+/// version brings it. An item that another device's older program called `.ubiquity` stays in the
+/// log, and is not seen here.
 ///
 /// Any thread. Its locks are leaves.
 package final class VersionsDirectory: Sendable {
@@ -118,8 +119,8 @@ package final class VersionsDirectory: Sendable {
     try catalog.remote(inode.item)?.contents ?? []
   }
 
-  /// The write bits stay, so that who may write there is told that this is read-only, and not that he
-  /// has no right.
+  /// The write bits stay, so that who may write there is told that this is read-only, and not that
+  /// he has no right.
   private func status(mirroring inode: Inode) -> VersionStatus {
     let isDirectory = inode.kind == .directory
     // Who may read a file may go into it here.
@@ -138,8 +139,8 @@ package final class VersionsDirectory: Sendable {
       modified: known.version.modified, changed: known.version.modified)
   }
 
-  /// The time that directories have here. The kernel caches what it listed until it sees that the time
-  /// of the directory has changed, so whenever versions may have come or gone it is another.
+  /// The time that directories have here. The kernel caches what it listed until it sees that the
+  /// time of the directory has changed, so whenever versions may have come or gone it is another.
   private func versionsChanged() -> Timestamp {
     let sequence = (try? catalog.position())?.sequence
     let now = fileSystem.now()

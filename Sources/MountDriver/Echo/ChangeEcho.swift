@@ -8,18 +8,20 @@ internal import SystemPackage
 
 /// Tells programs that watch the mount what other devices did to it.
 ///
-/// The kernel tells of what is done through the mount, whoever does it, and has no other way to be told.
-/// So what another device did is done once more: by a thread of its own, after the catalog has the change
-/// and the kernel has forgotten what it believed. `EchoStage` makes that thread see the names as they were
-/// before, and its operation be answered as done: nothing is changed by it. Whatever the kernel learns
-/// from these answers it may believe for no time, so that it asks again.
+/// The kernel tells of what is done through the mount, whoever does it, and has no other way to be
+/// told. So what another device did is done once more: by a thread of its own, after the catalog
+/// has the change and the kernel has forgotten what it believed. `EchoStage` makes that thread see
+/// the names as they were before, and its operation be answered as done: nothing is changed by it.
+/// Whatever the kernel learns from these answers it may believe for no time, so that it asks again.
 ///
-/// Nothing of it is needed for anything else: where it does not work, the change is there all the same, and
-/// goes untold. It does nothing where nobody watches.
+/// Nothing of it is needed for anything else: where it does not work, the change is there all the
+/// same, and goes untold. It does nothing where nobody watches.
 final class ChangeEcho: Sendable {
-  /// Of a batch with more changes in watched directories none is told: who watches has to look anyway.
+  /// Of a batch with more changes in watched directories none is told: who watches has to look
+  /// anyway.
   private static let limit = 1000
-  /// Batches that wait. The thread may itself have to wait, for a program that keeps a directory locked.
+  /// Batches that wait. The thread may itself have to wait, for a program that keeps a directory
+  /// locked.
   private static let queueLimit = 100
   private static let attempts = 4
   /// A batch of so many changes is told without a look where reading the watches would be too late.
@@ -157,9 +159,9 @@ final class ChangeEcho: Sendable {
     return notifier.flush(milliseconds: 2000)
   }
 
-  /// Whether what is open is this mount, and its requests say which thread they are of: what the thread does
-  /// would be done in earnest otherwise. They do not say it where the daemon's processes have numbers of
-  /// their own, as in some containers.
+  /// Whether what is open is this mount, and its requests say which thread they are of: what the
+  /// thread does would be done in earnest otherwise. They do not say it where the daemon's
+  /// processes have numbers of their own, as in some containers.
   private func isProven(_ root: OpenFile) -> Bool {
     let name = ".ubiquityfs-echo-\(UInt64.random(in: 0 ... .max))"
     let place = EchoPlace(parent: InodeNumber.root.rawValue, name: Array(name.utf8))

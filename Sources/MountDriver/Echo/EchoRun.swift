@@ -118,8 +118,8 @@ final class EchoRun {
       parent
     ) { directory in
       name.withBytes { name in
-        // A directory has one place in the kernel's tree; it cannot go from another to the old one while
-        // it is being renamed, but before that it can.
+        // A directory has one place in the kernel's tree; it cannot go from another to the old one
+        // while it is being renamed, but before that it can.
         var status = Glibc.stat()
         if change.kind == .directory { _ = fstatat(directory, name, &status, Self.noFollow) }
         stage.forgetAsked()

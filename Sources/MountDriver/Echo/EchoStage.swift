@@ -21,8 +21,9 @@ struct EchoPlace: Hashable {
   }
 }
 
-/// What the thread of the echo is to find and to do, for the handler of requests: to that thread alone the
-/// names of a change are as they were before it, and of what it does just that is answered as done.
+/// What the thread of the echo is to find and to do, for the handler of requests: to that thread
+/// alone the names of a change are as they were before it, and of what it does just that is
+/// answered as done.
 final class EchoStage: Sendable {
   enum Answer: Equatable {
     case absent
@@ -129,8 +130,8 @@ final class EchoStage: Sendable {
   }
 
   /// Whether `operation` is the one that is expected. Anything else is not to be done. Nor is what
-  /// takes a name away that was not looked up for it: then the kernel knows the name from somebody else who
-  /// looked it up in between, and takes it for what has it now.
+  /// takes a name away that was not looked up for it: then the kernel knows the name from somebody
+  /// else who looked it up in between, and takes it for what has it now.
   func takes(_ operation: Operation) -> Bool {
     state.withLock { state in
       guard state.operation == operation else { return false }

@@ -16,8 +16,8 @@ struct AccountRecords: Sendable {
 
   /// What may be believed of an object. Nil: the backend has none.
   ///
-  /// A version that is older than one that this device saw, or that nobody signed who may, counts as
-  /// the one that this device saw last. Fails with `.unsigned` if there is none.
+  /// A version that is older than one that this device saw, or that nobody signed who may, counts
+  /// as the one that this device saw last. Fails with `.unsigned` if there is none.
   func read(_ place: Place) async throws(RemoteError) -> [UInt8]? {
     guard let stored = try await RemoteAccount.small(place.object, in: store) else { return nil }
     let opened = try await open(stored, place)
@@ -46,8 +46,8 @@ struct AccountRecords: Sendable {
   static func unsigned(_ object: String, _ signature: ObjectSignature) -> RemoteError {
     let reason =
       switch signature {
-      case .none: "no device signed it"
-      case .genuine(let signer, _): "device \(signer) signed it, which was removed from the account"
+      case .none: "it is not signed"
+      case .genuine(let signer, _): "its signer, device \(signer), was removed from the account"
       case .forged: "its signature is wrong"
       }
     return .unsigned(object: object, reason: reason)
@@ -59,7 +59,7 @@ struct AccountRecords: Sendable {
   {
     try await log.join()
     let (counter, overflow) = known.counter.addingReportingOverflow(1)
-    guard !overflow else { throw .tooLarge("the counter of \(place.object)") }
+    guard !overflow else { throw .tooLarge("the counter of \"\(place.object)\"") }
     let (bytes, members) = try state.sealSigned(
       body, place.header, place.associated, counter: counter)
     guard members > 0 else { return (bytes, RecordVersion()) }

@@ -13,8 +13,8 @@ struct MemberLog: Sendable {
 
   private static let mostAttempts = 50
 
-  /// Reads the entries that this device does not know. `checksKnown`: and that the backend still has
-  /// the last one that it does know.
+  /// Reads the entries that this device does not know. `checksKnown`: and that the backend still
+  /// has the last one that it does know.
   func refresh(checksKnown: Bool = false) async throws(RemoteError) {
     let before = state.membership
     if checksKnown, before.number > 0 {
@@ -36,7 +36,7 @@ struct MemberLog: Sendable {
           throw .damaged(object: ObjectName.member(next), reason: "it is missing")
         }
         guard let stored = try await RemoteAccount.small(name, in: store) else {
-          throw .store(.unavailable("the backend lists \(name) and does not give it"))
+          throw .store(.unavailable("the backend lists \"\(name)\" but does not return it"))
         }
         try state.fold(stored, number: number)
       }
@@ -54,7 +54,8 @@ struct MemberLog: Sendable {
       let object = ObjectName.member(number)
       let found = try await RemoteAccount.small(object, in: store)
       guard found ?? known.stored[Int(number - 1)] == known.stored[Int(number - 1)] else {
-        throw .damaged(object: object, reason: "it is not what this device read there")
+        throw .damaged(
+          object: object, reason: "it differs from the entry that this device read there")
       }
       if found != nil { break }
       number -= 1
@@ -63,13 +64,14 @@ struct MemberLog: Sendable {
       number += 1
       guard try await putOnce(ObjectName.member(number), known.stored[Int(number - 1)]) else {
         throw .damaged(
-          object: ObjectName.member(number), reason: "it is not what this device read there")
+          object: ObjectName.member(number),
+          reason: "it differs from the entry that this device read there")
       }
     }
   }
 
-  /// Does something that may need a newer member log than this device knows: reads that log and does
-  /// it again.
+  /// Does something that may need a newer member log than this device knows: reads that log and
+  /// does it again.
   func reading<Value>(_ body: () throws(RemoteError) -> Value) async throws(RemoteError) -> Value {
     do throws(RemoteError) {
       return try body()
@@ -159,7 +161,7 @@ struct MemberLog: Sendable {
       try await refresh()
       try? await Task.sleep(for: .milliseconds(Int.random(in: 1...20) * (attempt + 1)))
     }
-    throw .store(.unavailable("other devices change the account all the time; try again"))
+    throw .store(.unavailable("other devices keep changing the account; try again"))
   }
 
   func putOnce(_ name: String, _ bytes: [UInt8]) async throws(RemoteError) -> Bool {
@@ -181,8 +183,8 @@ struct MemberLog: Sendable {
 
   // MARK: - The object `format`
 
-  /// The account's `format`, of the present version. Older programs stop at it, and say that a newer
-  /// release is needed.
+  /// The account's `format`, of the present version. Older programs stop at it, and say that a
+  /// newer release is needed.
   private func firstFormat() async throws(RemoteError) -> [UInt8] {
     guard let stored = try await RemoteAccount.storedFormat(store) else {
       throw .noAccount(store.description)

@@ -119,11 +119,12 @@ struct Membership: Sendable {
     guard !overflow else { throw .tooLarge("the member log") }
     let entry = try open(stored, object, next)
     if move != nil, entry.movesTo == nil, !entry.hasArrived {
-      throw .damaged(object: object, reason: "the account had left this store before it")
+      throw .damaged(
+        object: object, reason: "it follows the entry that moved the account to another backend")
     }
     if let added = entry.added {
       guard standings[added.device] == nil else {
-        throw .damaged(object: object, reason: "it adds a device for the second time")
+        throw .damaged(object: object, reason: "it adds a device that was added before")
       }
       standings[added.device] = Standing(member: added, added: next)
     }
@@ -140,7 +141,7 @@ struct Membership: Sendable {
       lastMove = next
     } else if entry.hasArrived {
       guard move != nil else {
-        throw .damaged(object: object, reason: "it ends a move that did not begin")
+        throw .damaged(object: object, reason: "it ends a move of the backend that did not begin")
       }
       move = nil
       lastArrival = next
@@ -156,7 +157,7 @@ struct Membership: Sendable {
   {
     func damage(_ reason: String) -> RemoteError { .damaged(object: object, reason: reason) }
     let (sealed, named) = try ObjectHeader.member.sealed(of: stored, object: object)
-    guard named == epoch else { throw damage("it is of another epoch than its place") }
+    guard named == epoch else { throw damage("its epoch does not match its position") }
     guard let keys = epochs[epoch] else { throw .epochUnknown(object: object) }
     let entry: MemberEntry
     let payload: [UInt8]
@@ -173,7 +174,7 @@ struct Membership: Sendable {
     guard entry.previous == hash else { throw damage("it does not follow the entry before it") }
     let isOwn = entry.added?.device == entry.signer
     guard isOwn || isMember(entry.signer), number > 0 || isOwn else {
-      throw damage("its signer is no member")
+      throw damage("its signer is not a member")
     }
     let signer = isOwn ? entry.added : known(entry.signer)
     let signed = Self.signed(account, next, Array(payload[64...]))
@@ -190,11 +191,11 @@ struct Membership: Sendable {
     guard rotation.epoch == epoch + 1, entry.removed.allSatisfy({ isMember($0) }),
       left.contains(entry.signer), Set(rotation.keys.keys) == left
     else {
-      throw .damaged(object: object, reason: "its keys are not those of the members that stay")
+      throw .damaged(object: object, reason: "its keys do not match the remaining members")
     }
     let description = try RemoteAccount.read(entry.format)
     guard description.account == account, description.epoch == rotation.epoch else {
-      throw .damaged(object: object, reason: "it has another account's or epoch's format")
+      throw .damaged(object: object, reason: "its format belongs to another account or epoch")
     }
   }
 
@@ -253,7 +254,7 @@ struct Membership: Sendable {
     for member in members where !removed.contains(member.device) {
       let info = Self.keyInfo(account, next)
       guard let sealed = member.seal(master.bytes, info: info) else {
-        throw .malformed("the key of device \(member.device) is none")
+        throw .malformed("the key of device \(member.device) is not valid")
       }
       keys[member.device] = sealed
     }

@@ -37,7 +37,8 @@ extension RemoteAccount {
         result.repaired += 1
       } else {
         result.damaged.append(
-          MembersCheck.Damage(object: object, reason: "it is not what this device read there"))
+          MembersCheck.Damage(
+            object: object, reason: "it differs from the entry that this device read there"))
       }
     }
     result.objects += 1

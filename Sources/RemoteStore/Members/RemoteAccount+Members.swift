@@ -19,8 +19,8 @@ extension RemoteAccount {
   /// The number of the last entry of the member log that this device has read.
   package var memberEntry: UInt64 { keys.membership.number }
 
-  /// Reads what is new in the member log. Fails with `.removed` if this device is no member any more,
-  /// and with `.damaged` if the backend does not hold what this device has read there.
+  /// Reads what is new in the member log. Fails with `.removed` if this device is no member any
+  /// more, and with `.damaged` if the backend does not hold what this device has read there.
   package func refreshMembers() async throws(RemoteError) {
     do throws(RemoteError) { try await memberLog.refresh(checksKnown: true) } catch .epochUnknown {
       try keys.requireNotRemoved()
@@ -219,6 +219,6 @@ extension RemoteContainer {
         return
       }
     }
-    throw .store(.unavailable("other devices change the container all the time; try again"))
+    throw .store(.unavailable("other devices keep changing the container; try again"))
   }
 }

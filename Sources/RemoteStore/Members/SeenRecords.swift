@@ -1,8 +1,8 @@
 internal import Platform
 
-/// Which of two versions of a replaceable object is the newer one: that of the device that knew more
-/// of the member log, then the one with the greater counter. So a device that was removed cannot use
-/// up the counter for those that stay.
+/// Which of two versions of a replaceable object is the newer one: that of the device that knew
+/// more of the member log, then the one with the greater counter. So a device that was removed
+/// cannot use up the counter for those that stay.
 struct RecordVersion: Comparable, Sendable {
   var members: UInt64 = 0
   var counter: UInt64 = 0
@@ -14,8 +14,8 @@ struct RecordVersion: Comparable, Sendable {
 
 /// The newest version of each replaceable object that this device saw or wrote, by key.
 ///
-/// **Invariant: the version of an object never falls.** A backend that shows an older version shows nothing: the
-/// device goes on with the one that it saw.
+/// **Invariant: the version of an object never falls.** A backend that shows an older version shows
+/// nothing: the device goes on with the one that it saw.
 final class SeenRecords: Sendable {
   struct Seen: Sendable {
     let version: RecordVersion

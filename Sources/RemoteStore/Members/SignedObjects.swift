@@ -34,8 +34,8 @@ struct SignedObject {
 ///     signature = Ed25519 of "ubiquityfs object" 0 | account (16) | SHA-256 of the associated data
 ///                 | signer | u64 members | u64 counter | SHA-256 of the body
 ///
-/// The associated data has the kind of the object, its place and the epoch. So a signature holds for
-/// one object at one place.
+/// The associated data has the kind of the object, its place and the epoch. So a signature holds
+/// for one object at one place.
 extension AccountState {
   private static let prefix = 16 + 8 + 8 + 64
 
@@ -63,8 +63,8 @@ extension AccountState {
     return (header.bytes(epoch: epoch) + sealed, membership.number)
   }
 
-  /// Opens an object of `sealSigned`, or of the first format. Whether the signer may have written it
-  /// is for the caller to judge.
+  /// Opens an object of `sealSigned`, or of the first format. Whether the signer may have written
+  /// it is for the caller to judge.
   ///
   /// Throws `.membersBehind` or `.epochUnknown` when this device has to read the member log first.
   func openSigned(
@@ -116,8 +116,8 @@ extension AccountState {
       + Array(SHA256.hash(data: body))
   }
 
-  /// Whether an object outside of a log may be believed: a device signed it that is a member now. An
-  /// unsigned one may as long as no device was ever removed: whoever wrote it had the keys, and
+  /// Whether an object outside of a log may be believed: a device signed it that is a member now.
+  /// An unsigned one may as long as no device was ever removed: whoever wrote it had the keys, and
   /// still has them.
   func isValid(_ signature: ObjectSignature) -> Bool {
     let membership = membership
@@ -131,8 +131,8 @@ extension AccountState {
   /// Whether a segment counts. `inForce`: the entry of the member log that the log before it names.
   ///
   /// Every device decides the same, since nothing but the log before the segment and the member log
-  /// up to the entry that it names is asked. Entries after that change nothing: one that removes the
-  /// signer has a greater number.
+  /// up to the entry that it names is asked. Entries after that change nothing: one that removes
+  /// the signer has a greater number.
   func isInForce(_ object: SignedObject, after inForce: UInt64) -> Bool {
     if PlantedMistake.believesRemoved.isPlanted { return object.signature != .forged }
     switch object.signature {

@@ -84,7 +84,8 @@ extension RemoteAccount {
     let last = try await copy.copyObjects { progress(base + $0) }
     sum = base + last
     if let missing = try await copy.firstMissing() {
-      throw .store(.unavailable("the new store does not list \(missing), which was just put there"))
+      throw .store(
+        .unavailable("the new backend does not list \"\(missing)\", which was just stored there"))
     }
     try await copy.complete(with: keys.membership.format)
     try await arrive(at: target)

@@ -98,7 +98,8 @@ package struct StoreCopy: Sendable {
       try await target.putIfAbsent(ObjectName.format, format)
     }
     guard try await RemoteAccount.storedFormat(target) == format else {
-      throw .damaged(object: ObjectName.format, reason: "the new store has another account's")
+      throw .damaged(
+        object: ObjectName.format, reason: "the new backend has the object of another account")
     }
     FaultPoint.reach("move.format-put")
   }
@@ -183,7 +184,7 @@ package struct StoreCopy: Sendable {
       guard !Self.isFinal(key) else {
         throw .damaged(
           object: key,
-          reason: "the new store has another object of that name; use an empty place")
+          reason: "the new backend has another object of that name; use an empty place")
       }
     }
     try await storing { () async throws(StoreError) in

@@ -29,12 +29,12 @@ package struct PairingCode: Equatable, Sendable, CustomStringConvertible {
         default: character
         }
       guard let byte = read.asciiValue, let value = Self.alphabet.firstIndex(of: byte) else {
-        throw .badCode("\"\(character)\" is in no code")
+        throw .badCode("the character \"\(character)\" is not allowed in a code")
       }
       values.append(UInt8(value))
     }
     guard values.count == Self.length + 1 else {
-      throw .badCode("a code has 17 characters, and this one \(values.count)")
+      throw .badCode("it has \(values.count) characters instead of 17")
     }
     let check = values.removeLast()
     guard check == Self.check(values) else { throw .badCode("it has a typing error") }
@@ -60,8 +60,8 @@ package struct PairingCode: Equatable, Sendable, CustomStringConvertible {
     return digits.reduce(0) { doubled($0 ^ $1) }
   }
 
-  /// The key that both devices have and nobody else. 80 random bits cannot be guessed, not even by a
-  /// store that keeps every message.
+  /// The key that both devices have and nobody else. 80 random bits cannot be guessed, not even by
+  /// a store that keeps every message.
   var key: SymmetricKey {
     HKDF<SHA256>.deriveKey(
       inputKeyMaterial: SymmetricKey(data: digits), salt: [UInt8](),
@@ -88,21 +88,23 @@ package enum PairingError: Error, Equatable, Sendable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .badCode(let reason):
-      "that is no pairing code: \(reason); type it as `ubiquityfs account pair` shows it"
+      "the pairing code is not valid: \(reason); type it as `ubiquityfs account pair` shows it"
     case .noOffer(let place):
-      "no device offers to pair at \(place); run `ubiquityfs account pair` on one that is signed in, "
-        + "and use the code within ten minutes"
+      "no device offers to pair at \"\(place)\"; run `ubiquityfs account pair` on a device that is "
+        + "signed in, and use the code within ten minutes"
     case .wrongCode(let left):
       left > 0
-        ? "the code is wrong; \(left) \(left == 1 ? "try is" : "tries are") left. Compare it with the "
-          + "one that the other device shows"
-        : "the code is wrong, and was tried too often; run `ubiquityfs account pair` again"
-    case .expired: "the code has expired; run `ubiquityfs account pair` again"
-    case .ended: "the code was used already or tried too often; run `ubiquityfs account pair` again"
-    case .refused: "the user of the other device refused; nothing was handed over"
+        ? "the pairing code is wrong; \(left) \(left == 1 ? "try is" : "tries are") left. Compare "
+          + "it with the code that the other device shows"
+        : "the pairing code is wrong and was tried too often; run `ubiquityfs account pair` again"
+    case .expired: "the pairing code has expired; run `ubiquityfs account pair` again"
+    case .ended:
+      "the pairing code was used already or tried too often; run `ubiquityfs account pair` again"
+    case .refused: "the user of the other device refused the pairing; nothing was handed over"
     case .tampered:
-      "a message in the backend is not what the other device put there, so nothing was handed over. "
-        + "Whoever controls the backend may have changed it. Pair again, or sign in with the secret"
+      "a pairing message in the backend differs from the one that the other device sent, so "
+        + "nothing was handed over. A person with access to the backend may have changed it. Pair "
+        + "again, or sign in with the secret"
     case .remote(let error): error.description
     }
   }

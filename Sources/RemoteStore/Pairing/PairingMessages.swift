@@ -11,8 +11,8 @@ internal import RecordFormat
 ///     seen      A's keys and name | A's nonce                                    sealed for B
 ///     grant     secret | `format` | number and hash of the last member entry     sealed for B
 ///
-/// A commits to its nonce before it knows B's. So who stands between the two, even one who knows the
-/// code, cannot choose nonces until both devices show the same words.
+/// A commits to its nonce before it knows B's. So who stands between the two, even one who knows
+/// the code, cannot choose nonces until both devices show the same words.
 struct PairingTranscript {
   private(set) var hash: [UInt8]
 

@@ -4,11 +4,12 @@ package import Model
 internal import Platform
 internal import RecordFormat
 
-/// The side of a device that is signed in: it shows a code, and hands the account over to one device
-/// that has it, once its user says so.
+/// The side of a device that is signed in: it shows a code, and hands the account over to one
+/// device that has it, once its user says so.
 ///
-/// The code is in memory only. It counts for ten minutes by this device's clock, for one device, and
-/// for three wrong tries. `end` is to be called in any case: it removes what lies in the backend.
+/// The code is in memory only. It counts for ten minutes by this device's clock, for one device,
+/// and for three wrong tries. `end` is to be called in any case: it removes what lies in the
+/// backend.
 package actor PairingOffer {
   /// What the user of this device is to be told.
   package enum News: Equatable, Sendable {

@@ -5,7 +5,8 @@ internal import RecordFormat
 
 /// The side of a new device: it has the code, and gets the account.
 ///
-/// It asks every offer that there is, at most eight; only the device that shows the code can answer.
+/// It asks every offer that there is, at most eight; only the device that shows the code can
+/// answer.
 package actor PairingRequest {
   package enum News: Equatable, Sendable {
     case waiting
@@ -172,7 +173,7 @@ extension RemoteAccount {
   package func check(_ grant: PairingGrant) throws(RemoteError) {
     let object = ObjectName.member(grant.entry)
     guard keys.membership.hash(of: grant.entry) == grant.hash else {
-      throw .damaged(object: object, reason: "it is not the one that the other device has read")
+      throw .damaged(object: object, reason: "it is not the entry that the other device has read")
     }
   }
 }

@@ -3,9 +3,9 @@ package import Model
 
 /// When the log is compacted, and what is kept how long. Pure: the same for the same state.
 ///
-/// Any device may do any of it, and what two do at once does no harm. So that not all do it, the one
-/// that wrote the last segment goes first: it is awake and has the state. The others follow when it
-/// did not, each a little later than the next.
+/// Any device may do any of it, and what two do at once does no harm. So that not all do it, the
+/// one that wrote the last segment goes first: it is awake and has the state. The others follow
+/// when it did not, each a little later than the next.
 package struct CompactionPolicy: Sendable, Hashable {
   package static let day = Int64(86_400) * 1_000_000_000
 
@@ -18,7 +18,8 @@ package struct CompactionPolicy: Sendable, Hashable {
   package var isEnabled = true
   /// Whether packs that nothing uses are looked for and removed.
   package var removesPacks = true
-  /// How often a device looks whether there is something to do. It asks its catalog, not the backend.
+  /// How often a device looks whether there is something to do. It asks its catalog, not the
+  /// backend.
   package var interval: Duration = .seconds(600)
   /// So many segments beyond the last snapshot are worth another one, ...
   package var snapshotSegments: UInt64 = 2_000
@@ -49,7 +50,8 @@ package struct CompactionPolicy: Sendable, Hashable {
 
   package init() {}
 
-  /// 1 for whoever wrote the last segment; for each of the others a number of its own from 1.5 to 2.5.
+  /// 1 for whoever wrote the last segment; for each of the others a number of its own from 1.5 to
+  /// 2.5.
   private func patience(of device: DeviceID, _ length: LogLength) -> Double {
     if length.author == device { return 1 }
     let mixed = (device.low ^ length.snapshot) &* 0x9E37_79B9_7F4A_7C15
@@ -67,7 +69,8 @@ package struct CompactionPolicy: Sendable, Hashable {
     return segments >= Double(snapshotSegments) * (isWorth ? 1 : 10)
   }
 
-  /// The snapshot that makes what is before it superfluous: the newest that was known for long enough.
+  /// The snapshot that makes what is before it superfluous: the newest that was known for long
+  /// enough.
   package func settled(_ snapshots: [KnownSnapshot], for device: DeviceID, now: Timestamp)
     -> KnownSnapshot?
   {

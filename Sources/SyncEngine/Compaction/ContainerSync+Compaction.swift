@@ -20,7 +20,7 @@ extension ContainerSync {
         try await compact()
       } catch {
         // It goes on from there the next time; who wonders why the log stays long finds it here.
-        logger.log(level: error.isOfTheNetwork ? .debug : .warning, "compaction: \(error)")
+        logger.log(level: error.isOfTheNetwork ? .debug : .warning, "compaction failed: \(error)")
       }
     }
   }
@@ -49,14 +49,14 @@ extension ContainerSync {
       }
     } catch .overtaken {
       // The next compaction starts over.
-      logger.debug("compaction: the catalog's state was replaced meanwhile")
+      logger.debug("compaction stopped: the state of the catalog was replaced")
     } catch {
       throw error.asSyncFailure
     }
   }
 
-  /// Not while nothing has happened since the last time: then there is no new garbage. What was removed
-  /// and is kept no longer is garbage without anything happening.
+  /// Not while nothing has happened since the last time: then there is no new garbage. What was
+  /// removed and is kept no longer is garbage without anything happening.
   private func isSearchDue(_ length: LogLength) throws(CycleFailure) -> Bool {
     let catalog = coordinator.catalog
     let now = catalog.now
@@ -77,8 +77,9 @@ extension ContainerSync {
     }
   }
 
-  /// Puts a segment of compaction's own after the head. `make` is asked on each state that one could
-  /// come after, and gives an empty one when there is nothing to say any more. Gives whether one was put.
+  /// Puts a segment of compaction's own after the head. `make` is asked on each state that one
+  /// could come after, and gives an empty one when there is nothing to say any more. Gives whether
+  /// one was put.
   func append(
     to remote: RemoteContainer, _ make: () throws(CycleFailure) -> LogChanges
   ) async throws(CycleFailure) -> Bool {

@@ -9,8 +9,8 @@ internal import SystemPackage
 /// Packs that nothing uses: condemned in the log, kept for a grace, deleted in the log, removed.
 /// `docs/remote-format.md`, "Garbage", has the invariants.
 extension ContainerSync {
-  /// What was removed and is kept no longer on any device is forgotten; then packs of which little or
-  /// nothing is live are condemned.
+  /// What was removed and is kept no longer on any device is forgotten; then packs of which little
+  /// or nothing is live are condemned.
   func collectGarbage(of remote: RemoteContainer) async throws(CycleFailure) {
     try await forgetExpired(remote)
     let catalog = coordinator.catalog
@@ -69,7 +69,7 @@ extension ContainerSync {
     }
     FaultPoint.reach("compact.condemned")
     if isDone {
-      logger.info("\(chosen.count) packs are condemned; \(size) bytes of them were written anew")
+      logger.info("condemned \(chosen.count) packs and rewrote \(size) bytes of them")
     }
   }
 
@@ -88,7 +88,7 @@ extension ContainerSync {
         _ = try await remotely { () throws(RemoteError) in try await remote.read(use.live) }
         readable.append(use)
       } catch .remote(.damaged), .remote(.packMissing) {
-        logger.warning("pack \(use.pack) cannot be read whole; it stays as it is")
+        logger.warning("cannot read all of pack \(use.pack); it stays unchanged")
       }
     }
     packs = readable
@@ -157,8 +157,8 @@ extension ContainerSync {
     return result
   }
 
-  /// Removes packs that were condemned for long enough. The log says so first: a device that reads it
-  /// looks for nothing in them any more.
+  /// Removes packs that were condemned for long enough. The log says so first: a device that reads
+  /// it looks for nothing in them any more.
   func deleteCondemned(of remote: RemoteContainer) async throws(CycleFailure) {
     let catalog = coordinator.catalog
     let policy = settings.compaction
@@ -187,7 +187,7 @@ extension ContainerSync {
       try await remotely { () throws(RemoteError) in try await remote.removePack(pack) }
       FaultPoint.reach("compact.pack-removed")
     }
-    logger.info("\(packs.count) packs that nothing uses are removed from the backend")
+    logger.info("removed \(packs.count) unused packs from the backend")
   }
 
   /// Tells the others how far this device has read: once a day where the log goes on, once a week

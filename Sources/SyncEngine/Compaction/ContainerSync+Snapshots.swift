@@ -14,9 +14,9 @@ extension ContainerSync {
   /// now and then until the disk has the database.
   private static let partsAhead = 2
 
-  /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it: the
-  /// catalog is read page by page, and gives what was there at the beginning. `lost`: the newest
-  /// snapshot, if the store has it no more or it cannot be read.
+  /// Writes what is folded here, and tells of it in the log. No cycle and no request waits for it:
+  /// the catalog is read page by page, and gives what was there at the beginning. `lost`: the
+  /// newest snapshot, if the store has it no more or it cannot be read.
   func writeSnapshot(
     to remote: RemoteContainer, replacing lost: UInt64? = nil
   ) async throws(CycleFailure) {
@@ -158,9 +158,9 @@ extension ContainerSync {
         coordinator.tellContainer()
         return true
       } catch .remote(.damaged(let object, let reason)) {
-        logger.error("\(object) in the backend is damaged: \(reason)")
+        logger.error("the object \"\(object)\" in the backend is damaged: \(reason)")
         failure = .remote(.damaged(object: object, reason: reason))
-        if isLater { brokenRecovery = "\(object) is damaged: \(reason)" }
+        if isLater { brokenRecovery = "\"\(object)\" is damaged: \(reason)" }
         try local { () throws(Errno) in try coordinator.catalog.dropSnapshot() }
       } catch {
         // If this fails, the next snapshot, segment or opening drops the parts.
@@ -270,7 +270,7 @@ extension ContainerSync {
     } catch {
       guard case .remote(.damaged) = error, try await hasNewerSnapshot(than: sequence, remote)
       else { throw error }
-      logger.debug("snapshot \(sequence) cannot be read, and there is a newer one")
+      logger.debug("cannot read snapshot \(sequence), but there is a newer one")
       return
     }
     let limit = settings.compaction.removable(before: sequence)
@@ -287,6 +287,6 @@ extension ContainerSync {
       try catalog.forgetSnapshots(before: sequence)
       try catalog.setCompactionNote("removed", Int64(clamping: sequence))
     }
-    logger.info("\(count) segments before snapshot \(sequence) are removed from the backend")
+    logger.info("removed \(count) segments before snapshot \(sequence) from the backend")
   }
 }

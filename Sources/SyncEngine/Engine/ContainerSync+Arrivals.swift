@@ -5,7 +5,8 @@ internal import Platform
 internal import RemoteStore
 internal import SystemPackage
 
-/// Very many new items at once: a device that is new in a large container, or a large tree that came.
+/// Very many new items at once: a device that is new in a large container, or a large tree that
+/// came.
 extension ContainerSync {
   /// Makes what is new and meets nothing here, so that planning has only the rest to look at.
   func bringArrivals() async throws(CycleFailure) {
@@ -32,8 +33,8 @@ extension ContainerSync {
         let claim = try local({ () throws(Errno) in try holdForApplying([]) })
       else { return }
       defer { claims.table.release(claim) }
-      // A package is made as a whole or not at all. What cannot be made as it is, the planner settles, and
-      // what this device announced before a crash and does not have any more.
+      // A package is made as a whole or not at all. What cannot be made as it is, the planner
+      // settles, and what this device announced before a crash and does not have any more.
       let (made, invalidations) = try local { () throws(Errno) in
         try catalog.bringArrivals(&cursor, limit: settings.manyItems.arrivalPart) {
           packages.isPackage($0) || !LostItems<CatalogTrees>.isThere($0, for: device)

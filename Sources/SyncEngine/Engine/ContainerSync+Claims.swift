@@ -4,13 +4,14 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// The sync engine is a claimant like any other: what a program has claimed for writing it neither sends
-/// nor changes, what one has claimed for reading it does not change, and whoever presents an item is asked
-/// before it changes. Content is read for sending without a claim: that nobody wrote meanwhile is seen
-/// afterwards. Source: Apple's documentation of `NSFileCoordinator`; `docs/coordination.md`.
+/// The sync engine is a claimant like any other: what a program has claimed for writing it neither
+/// sends nor changes, what one has claimed for reading it does not change, and whoever presents an
+/// item is asked before it changes. Content is read for sending without a claim: that nobody wrote
+/// meanwhile is seen afterwards. Source: Apple's documentation of `NSFileCoordinator`;
+/// `docs/coordination.md`.
 extension ContainerSync {
-  /// What a claim keeps from being touched now, with the packages around it. The claims that the engine
-  /// needs for it are asked for: they bring it here again.
+  /// What a claim keeps from being touched now, with the packages around it. The claims that the
+  /// engine needs for it are asked for: they bring it here again.
   func heldByClaims(_ items: [ItemID: ItemTrees]) throws(Errno) -> Set<ItemID> {
     guard coordinator.claims.concerns(coordinator.container) else {
       claims.giveUp(except: [])
@@ -18,7 +19,8 @@ extension ContainerSync {
     }
     var held: Set<ItemID> = []
     var wanted: Set<ClaimAccess> = []
-    // What another item takes the name of was saved by renaming, and is not gone to who presents it.
+    // What another item takes the name of was saved by renaming, and is not gone to who presents
+    // it.
     var taken: Set<Link> = []
     for trees in items.values { taken.formUnion(trees.remote?.links ?? []) }
     for (id, trees) in items where !isTimeOfDirectory(trees) {
@@ -40,8 +42,8 @@ extension ContainerSync {
         wanted.insert(access)
       }
     }
-    // Who is to have a name that a held item still has, here or in the log, waits with it: else one of
-    // the two would get another.
+    // Who is to have a name that a held item still has, here or in the log, waits with it: else one
+    // of the two would get another.
     var occupied: Set<Link> = []
     var logged: Set<Link> = []
     for id in held {
@@ -92,8 +94,8 @@ extension ContainerSync {
     return !local.record.looksOther(than: record)
   }
 
-  /// The time of a directory is nobody's to claim: else each file that comes, and each that goes, would
-  /// claim all that is beside it.
+  /// The time of a directory is nobody's to claim: else each file that comes, and each that goes,
+  /// would claim all that is beside it.
   private func isTimeOfDirectory(_ trees: ItemTrees) -> Bool {
     guard let local = trees.local?.record, local.kind == .directory, let base = trees.base,
       let remote = trees.remote
@@ -109,8 +111,8 @@ extension ContainerSync {
     trees.remote == nil && !(trees.local?.record.links.allSatisfy(taken.contains) ?? false)
   }
 
-  /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the package
-  /// that it is in.
+  /// Where an item is here, and where it is elsewhere, as far as that can be said here; with the
+  /// package that it is in.
   private func places(
     of id: ItemID, _ trees: ItemTrees, isSentOnly: Bool = false
   ) throws(Errno) -> [(path: ClaimPath, root: ItemID?)] {
@@ -128,7 +130,8 @@ extension ContainerSync {
     }
     let own = trees.local?.record.links ?? []
     for link in trees.remote?.links ?? [] where !own.contains(link) {
-      // What is renamed where it is concerns nobody else by its old name, which something new may have.
+      // What is renamed where it is concerns nobody else by its old name, which something new may
+      // have.
       if isSentOnly, own.contains(where: { $0.parent == link.parent }) { continue }
       guard let parent = try coordinator.catalog.inodeNumber(of: link.parent),
         let names = try coordinator.catalog.path(of: parent)

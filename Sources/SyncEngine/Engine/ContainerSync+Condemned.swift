@@ -61,7 +61,7 @@ extension ContainerSync {
           logger.warning(
             """
             item \(record.id): some content of the package version \(version.id) is missing in the \
-            backend and not local here
+            backend and not local
             """)
         } else if tree != nil {
           // Its headers come with the next plan.
@@ -69,18 +69,18 @@ extension ContainerSync {
         } else if record.kind == .directory, let rest = try await salvage(version, remote) {
           logger.warning(
             """
-            item \(record.id): some content of the package version \(version.id) is nowhere any \
-            more; the rest is kept as version \(rest.version.id)
+            item \(record.id): some content of the package version \(version.id) is lost; the rest \
+            is kept as version \(rest.version.id)
             """)
           result.changes.chunks += rest.chunks
           result.changes.upserts[index].conflicts.removeAll { $0.id == version.id }
           result.changes.upserts[index].supply([rest.version])
           result.salvaged[record.id, default: []].insert(version.id)
         } else {
-          // It went with the item, when that was removed elsewhere and all of it was forgotten, and its
-          // packs are gone: it is nowhere any more.
+          // It went with the item, when that was removed elsewhere and all of it was forgotten, and
+          // its packs are gone: it is nowhere any more.
           logger.warning(
-            "item \(record.id): the conflict version \(version.id) is nowhere any more")
+            "item \(record.id): the conflict version \(version.id) is lost")
           result.changes.upserts[index].conflicts.removeAll { $0.id == version.id }
           try local { () throws(Errno) in
             try catalog.dropKeptConflicts([version.id], of: record.id)

@@ -21,7 +21,8 @@ extension ContainerSync {
       uploads.cancelAll()
       logger.error("\(problem)")
     } else {
-      logger.notice("the store of \(coordinator.container) holds again what this device has read")
+      logger.notice(
+        "the backend of \"\(coordinator.container)\" has the log again that this device read")
     }
     coordinator.tellContainer()
   }
@@ -117,7 +118,7 @@ extension ContainerSync {
     do throws(RemoteError) {
       try await readHead(remote, position)
     } catch .rolledBack(let object) {
-      throw rolledBack("\(object) is missing or is not what this device read there")
+      throw rolledBack("\"\(object)\" is missing or differs from the object that this device read")
     } catch {
       throw .remote(error)
     }
@@ -136,8 +137,8 @@ extension ContainerSync {
     throw .remote(
       .store(
         .unavailable(
-          "the backend takes more than \(seconds) s to show the end of the log; a file that lost a "
-            + "conflict is not replaced before it is faster")))
+          "the backend takes more than \(seconds) s to return the end of the log; a file that lost "
+            + "a conflict is replaced only after a faster answer")))
   }
 
   /// Reads the head of the log now, and sets `condition` if the store does not hold it, or if
@@ -168,7 +169,7 @@ extension ContainerSync {
     do throws(RemoteError) {
       committed = try await remote.commit(changes, after: position, from: origin)
     } catch .rolledBack(let object) {
-      throw rolledBack("\(object) is missing or is not what this device read there")
+      throw rolledBack("\"\(object)\" is missing or differs from the object that this device read")
     } catch {
       throw .remote(error)
     }
@@ -231,7 +232,9 @@ extension ContainerSync: StoreConfirming {
   /// A cycle finds out what it means; until then nothing is evicted.
   private func suspect(_ object: String) {
     guard condition.isNormal else { return }
-    setCondition(.rolledBack(reason: "\(object) is missing or is another"))
+    setCondition(
+      .rolledBack(
+        reason: "\"\(object)\" is missing or differs from the object that this device read"))
     signals.look()
   }
 }

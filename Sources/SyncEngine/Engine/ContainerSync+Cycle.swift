@@ -85,8 +85,8 @@ extension ContainerSync {
       } catch .remote(.logRemoved(let object)) {
         // This device was away for longer than the log reaches.
         let reason =
-          "the log goes on with \(object), the segments before it are missing, and no snapshot "
-          + "goes on from what this device has read"
+          "the log continues with \"\(object)\", the segments before it are missing, and no "
+          + "snapshot continues from the last segment that this device read"
         guard try await rebuild(remote, beyond: after, reason: reason) else {
           throw await unsound(reason, remote)
         }
@@ -95,7 +95,7 @@ extension ContainerSync {
         throw ended(by: deletion)
       } catch .remote(.rolledBack(let object)) {
         if PlantedMistake.putsUnchecked.isPlanted { return }
-        let reason = "\(object) is missing or is not what this device read there"
+        let reason = "\"\(object)\" is missing or differs from the object that this device read"
         guard try await rebuild(remote, beyond: after, onlyRecovered: true, reason: reason) else {
           throw await unsound(reason, remote)
         }
@@ -127,7 +127,8 @@ extension ContainerSync {
     losses = try local { () throws(Errno) in try coordinator.catalog.losses() }
     _ = try collectUploads()
     try checkArrivals()
-    // What is planned stands on this state of the log, and is committed right after it or not at all.
+    // What is planned stands on this state of the log, and is committed right after it or not at
+    // all.
     try await bringArrivals()
     try await applyRemovals()
     let paused: (failure: CycleFailure, rest: [ItemID])?
@@ -425,13 +426,14 @@ extension ContainerSync {
           try coordinator.catalog.localChild(link.parent, link.name) != nil
         }
         guard isOrdinary || reserved.insert(link).inserted else {
-          throw .local("“\(link.name)” cannot be placed: its name is taken")
+          throw .local("cannot apply a remote change to \"\(link.name)\": the name is taken")
         }
         return false
       case .notEmpty(let id):
-        throw .local("the directory \(id) is gone elsewhere and is not empty here")
+        throw .local(
+          "a remote device removed the directory \(id), which is not empty on this device")
       case .system(let errno):
-        throw .local("a remote change cannot be applied here: \(errno)")
+        throw .local("cannot apply a remote change: \(errno)")
       }
     }
   }
@@ -466,10 +468,10 @@ extension ContainerSync {
           try catalog.accepts(changes, after: position, incomplete: usable.incomplete)
         })
       else {
-        throw .local("the changes of this device do not fit the log; nothing was sent")
+        throw .local("the changes of this device do not fit the log; nothing was uploaded")
       }
-      // What others are told of must not be gone here after a power cut: they would wait for content
-      // that nobody has.
+      // What others are told of must not be gone here after a power cut: they would wait for
+      // content that nobody has.
       try local { () throws(Errno) in
         // Not what the plan makes for the log alone: that was never here, so it has not gone.
         try catalog.noteSending(changes.upserts.filter { plan.ofHere.contains($0.id) })
@@ -499,8 +501,9 @@ extension ContainerSync {
     var versions: [ItemID: UploadedContent] = [:]
     var settled = plan.settled
     for (id, version) in plan.versions {
-      // What is being written again is an edit of that version by the time it is closed. It stays marked:
-      // were it not, and never written to before a crash, nothing would ever make it a version.
+      // What is being written again is an edit of that version by the time it is closed. It stays
+      // marked: were it not, and never written to before a crash, nothing would ever make it a
+      // version.
       guard let content = staged[id], snapshots[id]?.version != version,
         !isBeingWritten(id)
       else {
@@ -534,8 +537,8 @@ extension ContainerSync {
     coordinator.tellUploaded(
       changes.upserts.filter { $0.content.map { $0.manifest != nil } ?? true }.map(\.id))
     tellCommitted(Set(stamps.keys).union(versions.keys).union(changes.upserts.map(\.id)))
-    // An open that the kernel serves marked nothing if the content was no version then; now it is one,
-    // and after a crash it must be seen that it may not be that any more.
+    // An open that the kernel serves marked nothing if the content was no version then; now it is
+    // one, and after a crash it must be seen that it may not be that any more.
     for id in versions.keys where isBeingWritten(id) {
       try local { () throws(Errno) in
         guard let number = try catalog.inodeNumber(of: id) else { return }

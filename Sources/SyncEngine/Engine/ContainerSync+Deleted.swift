@@ -92,7 +92,8 @@ struct DeletionNotice {
   }
 
   func text(of container: ContainerID) -> String {
-    "\(container) was deleted on device \(device). What is local stays readable here, and nothing is uploaded any "
-      + "more. Unmount it; the next mount sets it aside, see: ubiquityfs container set-aside"
+    "\"\(container)\" was deleted on device \(device). Its local files stay readable, and nothing "
+      + "is uploaded any more. Unmount it; the next mount sets it aside, see `ubiquityfs container "
+      + "set-aside`"
   }
 }

@@ -39,8 +39,8 @@ extension ContainerSync {
     let after: DeletionRecord
   }
 
-  /// Throws `.held` if the user is to be asked. Nothing of the plan is committed then: the rest of it
-  /// may stand on the removals, as a new file does that has the name of an old one.
+  /// Throws `.held` if the user is to be asked. Nothing of the plan is committed then: the rest of
+  /// it may stand on the removals, as a new file does that has the name of an old one.
   func judgeDeletions(_ plan: Plan) throws(CycleFailure) -> JudgedDeletions {
     let record = try deletions()
     switch settings.deletions.verdict(on: try count(plan)) {
@@ -61,9 +61,10 @@ extension ContainerSync {
 
   private func heldText(_ removed: Int, of items: Int) -> String {
     """
-    sync of \(coordinator.container) is paused: \(removed) of its \(items) items were removed \
-    here and would go from every device; let them go with `ubiquityfs sync \
-    --confirm-deletions`, or have them back here with `ubiquityfs sync --restore-deletions`
+    sync of "\(coordinator.container)" is paused: \(removed) of its \(items) items were removed \
+    on this device and would be removed from all devices; remove them everywhere with \
+    `ubiquityfs sync --confirm-deletions`, or restore them on this device with `ubiquityfs sync \
+    --restore-deletions`
     """
   }
 
@@ -115,8 +116,8 @@ extension ContainerSync {
     return result
   }
 
-  /// Removals of this device that come back in its own segment, about to be folded: it stopped before
-  /// it noted them, and they count all the same.
+  /// Removals of this device that come back in its own segment, about to be folded: it stopped
+  /// before it noted them, and they count all the same.
   func noteUnacknowledged(_ removals: [ItemID]) throws(CycleFailure) {
     guard !removals.isEmpty else { return }
     let catalog = coordinator.catalog

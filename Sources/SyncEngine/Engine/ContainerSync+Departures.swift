@@ -6,13 +6,14 @@ internal import Platform
 internal import RemoteStore
 internal import SystemPackage
 
-/// Very many items that were made or changed here: planned and sent part by part, since the three trees
-/// of all of them at once take more memory than everything else.
+/// Very many items that were made or changed here: planned and sent part by part, since the three
+/// trees of all of them at once take more memory than everything else.
 ///
-/// A part has only what a plan says the same of with and without the rest (`Independence`). What else
-/// there is waits for the plan of all that is left.
+/// A part has only what a plan says the same of with and without the rest (`Independence`). What
+/// else there is waits for the plan of all that is left.
 extension ContainerSync {
-  /// A part whose content does not all go, since programs write to it, is left after so many rounds.
+  /// A part whose content does not all go, since programs write to it, is left after so many
+  /// rounds.
   private static let rounds = 8
 
   /// The batches between two reads of all pending files. A read after each batch would take longer

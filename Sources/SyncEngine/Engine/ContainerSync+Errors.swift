@@ -30,7 +30,7 @@ extension ContainerSync {
     do throws(Errno) {
       try body()
     } catch .badMessage {
-      throw .remote(.damaged(object: object, reason: "its items make no tree"))
+      throw .remote(.damaged(object: object, reason: "its items do not form a tree"))
     } catch {
       throw .local("the catalog of this device cannot be used: \(error)")
     }

@@ -3,12 +3,14 @@ internal import Coordination
 internal import Model
 internal import RemoteStore
 
-/// What is remembered of the log so that events can say who did it. While nobody listens, nothing is.
+/// What is remembered of the log so that events can say who did it. While nobody listens, nothing
+/// is.
 extension ContainerSync {
   /// So many items' writers are remembered; of the others events do not say who it was.
   private static let writerLimit = 100_000
 
-  /// The versions that wait to be resolved, of items that are about to be changed in the log's tree.
+  /// The versions that wait to be resolved, of items that are about to be changed in the log's
+  /// tree.
   func versionsForEvents(_ upserts: [ItemRecord]) -> [ItemID: [ContentVersion]] {
     guard coordinator.hasListeners else { return [:] }
     var result: [ItemID: [ContentVersion]] = [:]

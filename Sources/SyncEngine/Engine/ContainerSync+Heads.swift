@@ -21,7 +21,7 @@ extension ContainerSync {
       idle = position == last ? idle + 1 : 0
       guard idle % 4 == 0 else { continue }
       do throws(SyncFailure) { try await compareHeads() } catch {
-        logger.debug("cursors: \(error)")
+        logger.debug("cannot read the positions of remote devices: \(error)")
       }
       last = try? coordinator.catalog.position()
     }
@@ -77,6 +77,6 @@ extension ContainerSync {
   }
 
   private static func text(_ cursor: DeviceCursor) -> String {
-    "device \(cursor.device) has read segment \(cursor.sequence) of another log than the one here"
+    "device \(cursor.device) read segment \(cursor.sequence) of another log than this device"
   }
 }

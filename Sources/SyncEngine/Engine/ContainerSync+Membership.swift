@@ -6,8 +6,8 @@ internal import SystemPackage
 
 /// Devices that join and leave, as far as a container's sync has to know.
 extension ContainerSync {
-  /// Another device removed this one from the account. It stops, and keeps everything that is local:
-  /// nothing is uploaded, evicted or removed any more.
+  /// Another device removed this one from the account. It stops, and keeps everything that is
+  /// local: nothing is uploaded, evicted or removed any more.
   package func endMembership(_ reason: String) {
     guard link.end(.deviceRemoved(reason)) else { return }
     setCondition(.removed(reason))

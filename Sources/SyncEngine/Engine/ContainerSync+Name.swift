@@ -38,7 +38,8 @@ extension ContainerSync {
       }
       setForeignName(!isOurs)
       guard isOurs else { throw .unsound(storeProblem ?? object) }
-      logger.warning("the backend had lost \(object), the name of the container; it is there again")
+      logger.warning(
+        "the backend had lost \"\(object)\", the name of the container; the name was restored")
       return true
     }
   }
@@ -75,7 +76,7 @@ extension ContainerSync {
       try coordinator.catalog.setCompactionNote(Self.foreignNameNote, isForeign ? 1 : 0)
       try coordinator.catalog.commit(durable: true)
     } catch {
-      logger.warning("whose name is in the backend cannot be noted: \(error)")
+      logger.warning("cannot record which container has the name in the backend: \(error)")
     }
   }
 

@@ -50,12 +50,12 @@ extension ContainerSync {
   package static func lateText(_ files: [OpenFileWait]) -> String {
     let shown = files.prefix(3).map(\.text)
     guard !shown.isEmpty else {
-      return "not everything is in sync yet; see what is pending with: ubiquityfs status"
+      return "not everything is in sync yet; show pending changes with `ubiquityfs status`"
     }
     let rest = files.count > shown.count ? "; and \(files.count - shown.count) more" : ""
     return """
-      not everything is in sync yet: it waits for \(shown.joined(separator: "; "))\(rest); close \
-      what is open, or see what is pending with: ubiquityfs status
+      not everything is in sync yet: the sync waits for \(shown.joined(separator: "; "))\(rest); \
+      close these files, or show pending changes with `ubiquityfs status`
       """
   }
 

@@ -96,7 +96,7 @@ extension ContainerSync {
     let catalog = coordinator.catalog
     _ = forgetUploaded(item)
     if try local({ () throws(Errno) in try catalog.forgetChunks(of: item) }) {
-      return logger.warning("item \(item): its content is neither in the backend nor local here")
+      return logger.warning("item \(item): its content is neither in the backend nor local")
     }
     let operation = try local { () throws(Errno) -> LocalOperation? in
       let stamp = try catalog.dirtyStamp(item)
@@ -127,12 +127,13 @@ extension ContainerSync {
       return
     } catch {
       throw .local(
-        "the content of item \(item) is no longer in the backend, nor here, and it stays: \(error)")
+        "the content of item \(item) is neither in the backend nor local, and the item cannot be "
+          + "changed: \(error)")
     }
     logger.warning(
       """
-      item \(item) is now as in the log, or gone as there: its content is neither in the backend \
-      nor local here
+      item \(item) was changed to match the log, or removed as in the log: its content is neither \
+      in the backend nor local
       """)
   }
 

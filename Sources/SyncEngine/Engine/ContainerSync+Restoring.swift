@@ -86,10 +86,10 @@ extension ContainerSync {
       } catch .changed {
         return false
       } catch {
-        throw .local("what was removed cannot be brought back: \(error)")
+        throw .local("cannot restore the removed items: \(error)")
       }
     }
-    logger.notice("\(items.count) items that were removed here are brought back")
+    logger.notice("restored \(items.count) items that were removed on this device")
     return true
   }
 }

@@ -70,7 +70,8 @@ package actor ContainerSync {
   /// Directories that were emptied by removals that are in the log already.
   var emptied: Set<ItemID> = []
   var turns = TurnTaking()
-  /// Who wrote last to what is in the log and not applied yet, for events; there while somebody listens.
+  /// Who wrote last to what is in the log and not applied yet, for events; there while somebody
+  /// listens.
   var writers: [ItemID: Model.DeviceID] = [:]
   /// Since when packages wait for their programs to pause, in monotonic nanoseconds.
   var packagesHeld: [ItemID: UInt64] = [:]
@@ -137,7 +138,7 @@ package actor ContainerSync {
     self.signals = signals
     self.transfers = transfers
     let claims = EngineClaims(
-      coordinator.claims, name: "the sync of \(coordinator.container)")
+      coordinator.claims, name: "the sync of \"\(coordinator.container)\"")
     self.claims = claims
     let quiet = QuietFiles(
       coordinator: coordinator, claims: claims, quiet: settings.snapshotQuiet)
@@ -146,7 +147,7 @@ package actor ContainerSync {
       coordinator: coordinator, transfers: transfers, quiet: quiet,
       failed: { inode, text in
         if transfers.upload(inode.number)?.lastError != text {
-          logger.error("upload of item \(inode.number): \(text)")
+          logger.error("upload of item \(inode.number) failed: \(text)")
         }
       }, wake: { signals.goOn() })
     self.fetcher = ContentFetcher(
@@ -251,8 +252,8 @@ package actor ContainerSync {
     return try answer.withLock(\.self).get()
   }
 
-  /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the last
-  /// cycle.
+  /// Whether what is changed here goes up: the way to the backend is there, and nothing stopped the
+  /// last cycle.
   package nonisolated var canSend: Bool {
     link.isReachable && !link.isMetered && transfers.stoppedBy == nil && condition.isNormal
   }
@@ -294,10 +295,10 @@ package actor ContainerSync {
 
   // MARK: Waiting for it
 
-  /// Returns when everything that was written here before the call is in the backend, and everything
-  /// that the backend held at the call is applied here. `needsRoom`: fails if the account has no room for
-  /// some of it. The files `awaiting`, and those below, are uploaded first as long as the call
-  /// lasts.
+  /// Returns when everything that was written here before the call is in the backend, and
+  /// everything that the backend held at the call is applied here. `needsRoom`: fails if the
+  /// account has no room for some of it. The files `awaiting`, and those below, are uploaded first
+  /// as long as the call lasts.
   package func sync(
     timeout: Duration? = nil, needsRoom: Bool = true, awaiting numbers: [InodeNumber] = []
   ) async throws(SyncFailure) {
@@ -400,8 +401,8 @@ package actor ContainerSync {
 
   private func pausedTurns() -> [String] {
     turns.paused(at: monotonicNanoseconds()).map { link, count, pause in
-      "“\(link.name)” is changed by two devices in answer to each other, \(count) times in a row; it is "
-        + "sent in \(pause.components.seconds + 1) s, or with: ubiquityfs sync"
+      "two devices change \"\(link.name)\" in response to each other, \(count) times in a row; the "
+        + "upload starts in \(pause.components.seconds + 1) s, or at once with `ubiquityfs sync`"
     }
   }
 
@@ -414,7 +415,8 @@ package actor ContainerSync {
     case waiting
     /// All that is left is being uploaded, or waits for that: each upload's end wakes the engine.
     case uploading
-    /// All that is left has no room in the account: it waits until something changes. The text says so.
+    /// All that is left has no room in the account: it waits until something changes. The text says
+    /// so.
     case full(String)
     case failed(SyncFailure)
   }
@@ -460,7 +462,7 @@ package actor ContainerSync {
         let text = error.description
         // What is wrong with the store was logged when it was found.
         let isKnown = text == lastError || text == storeProblem
-        if !isKnown, !error.isOfTheNetwork { logger.error("sync: \(text)") }
+        if !isKnown, !error.isOfTheNetwork { logger.error("sync failed: \(text)") }
         lastError = text
       }
       return .failed(error)
@@ -508,8 +510,8 @@ package actor ContainerSync {
   /// So long after a failed cycle neither news nor changes here begin another one.
   private static let longestDeafness = Duration.seconds(5)
 
-  /// Waits until programs pause, for as long as they have been at it: a single save goes up at once, and
-  /// a copy in one piece and not in fifty.
+  /// Waits until programs pause, for as long as they have been at it: a single save goes up at
+  /// once, and a copy in one piece and not in fifty.
   private func waitForQuiet() async {
     let start = ContinuousClock.now
     while !Task.isCancelled {
@@ -534,7 +536,7 @@ package actor ContainerSync {
           hearNews()
         }
       } catch {
-        logger.debug("no news from the backend: \(error)")
+        logger.debug("cannot watch the backend for changes: \(error)")
       }
       try? await Task.sleep(for: wait)
       wait = min(wait * 2, .seconds(30))

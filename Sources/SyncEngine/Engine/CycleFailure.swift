@@ -45,8 +45,8 @@ enum CycleFailure: Error {
     case .deleted(let text): .deleted(text)
     case .refused:
       .failed(
-        "the backend does not keep what this device puts into the log, and shows nothing in its "
-          + "place; check it with: ubiquityfs store verify")
+        "the backend does not keep the log segments that this device stores, and returns no others "
+          + "in their place; check it with `ubiquityfs store verify`")
     }
   }
 }

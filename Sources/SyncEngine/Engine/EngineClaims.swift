@@ -2,7 +2,8 @@ internal import Catalog
 internal import Coordination
 internal import Platform
 
-/// The claims that the sync of one container asked for and holds. It waits in the same queue as programs.
+/// The claims that the sync of one container asked for and holds. It waits in the same queue as
+/// programs.
 ///
 /// Locks: a leaf; the claim table is called with none held.
 final class EngineClaims: Sendable {

@@ -36,20 +36,20 @@ package enum StoreCondition: Sendable, Hashable {
     switch self {
     case .normal: nil
     case .rolledBack(let reason):
-      "the store of \(container) went back to an earlier state: \(reason). Nothing is uploaded, "
-        + "evicted or removed. Restore the newest copy of the store, or run: ubiquityfs store "
-        + "recover \(container)"
+      "the backend of \"\(container)\" went back to an earlier state: \(reason). Nothing is "
+        + "uploaded, evicted or removed. Restore the newest copy of the backend, or run "
+        + "`ubiquityfs store recover \(container)`"
     case .missing(let object):
-      "the backend does not have \(object), which names \(container), and no record there says that "
-        + "it was deleted. Nothing is uploaded, evicted or removed. Restore the backend. If the "
-        + "container is gone for good, unmount it and run: ubiquityfs container set-aside add "
-        + "\(container)"
+      "the backend does not have \"\(object)\", the name of \"\(container)\", and no record there "
+        + "says that it was deleted. Nothing is uploaded, evicted or removed. Restore the backend. "
+        + "If the container is lost for good, unmount it and run `ubiquityfs container set-aside "
+        + "add \(container)`"
     case .foreignName:
-      "another container has the name \(container) in the backend: the name was missing there, "
-        + "and a device made a new one. Nothing of this one is uploaded, evicted or removed. To go "
-        + "on with the other one, unmount this one and run: ubiquityfs container set-aside add "
-        + "\(container). Then copy what is local of this one into a directory with: ubiquityfs "
-        + "container set-aside restore \(container) DIRECTORY"
+      "another container has the name \"\(container)\" in the backend: the name was missing there, "
+        + "and a device created a new container. Nothing of this one is uploaded, evicted or "
+        + "removed. To use the other container, unmount this one and run `ubiquityfs container "
+        + "set-aside add \(container)`. Then copy the local files of this one into a directory "
+        + "with `ubiquityfs container set-aside restore \(container) DIRECTORY`"
     case .deleted(let text), .removed(let text): text
     }
   }
@@ -79,8 +79,8 @@ final class StoreHealth: Sendable {
   static let putLimit: UInt64 = 30_000_000_000
   /// For so long after a look a round that sends something needs no other one.
   static let freshness: UInt64 = 5_000_000_000
-  /// How many segments before the head a look asks for: always, before puts and evictions, and when a user
-  /// asks or the store was away. With a batch of new ones the last is a page of an S3 list.
+  /// How many segments before the head a look asks for: always, before puts and evictions, and when
+  /// a user asks or the store was away. With a batch of new ones the last is a page of an S3 list.
   static let look = 16
   static let longLook = 128
   static let thoroughLook = 900

@@ -63,8 +63,8 @@ package final class SyncSignals: Sendable {
     continuation.finish()
   }
 
-  /// How long nothing has changed here. The clock is read under the lock, as in `changedHere`: a time
-  /// from before it may be earlier than a change that another thread notes meanwhile.
+  /// How long nothing has changed here. The clock is read under the lock, as in `changedHere`: a
+  /// time from before it may be earlier than a change that another thread notes meanwhile.
   package func quietSince() -> Duration {
     lastChange.withLock { .nanoseconds(Int64(monotonicNanoseconds() - $0)) }
   }

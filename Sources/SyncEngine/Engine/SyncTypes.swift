@@ -9,7 +9,8 @@ package enum ContentPolicy: String, Sendable, CaseIterable {
   case greedy
 }
 
-/// From how many items on they are no longer planned all together, and how many are taken at once then.
+/// From how many items on they are no longer planned all together, and how many are taken at once
+/// then.
 package struct ManyItems: Sendable {
   /// That are new from elsewhere.
   package var arrivals = 2_000
@@ -24,7 +25,8 @@ package struct ManyItems: Sendable {
 }
 
 package struct SyncSettings: Sendable {
-  /// How long nothing must change before changes go up, when programs have been at it for that long.
+  /// How long nothing must change before changes go up, when programs have been at it for that
+  /// long.
   package var debounce: Duration
   /// The same after the first change: a single save goes up at once.
   package var firstDebounce: Duration = .milliseconds(25)
@@ -102,7 +104,7 @@ package struct OpenFileWait: Sendable, Hashable {
   package var text: String {
     let names = programs.map { "\($0.name) (process \($0.process))" }.joined(separator: ", ")
     let why = reason.map { " (\($0))" } ?? ""
-    return "\"\(path)\", open for writing in \(names.isEmpty ? "some program" : names)\(why)"
+    return "\"\(path)\", open for writing by \(names.isEmpty ? "a program" : names)\(why)"
   }
 }
 
@@ -157,7 +159,7 @@ package enum SyncFailure: Error, Sendable, Hashable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .offline: "offline mode is on; turn it off with: ubiquityfs offline off"
+    case .offline: "offline mode is on; turn it off with `ubiquityfs offline off`"
     case .unreachable(let reason): "the backend cannot be reached: \(reason)"
     case .timedOut(let what): "timed out: \(what)"
     case .failed(let text), .notPermitted(let text), .held(let text), .deleted(let text),

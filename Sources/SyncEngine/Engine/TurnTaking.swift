@@ -1,11 +1,12 @@
 package import Model
 
-/// Files that two devices rewrite in answer to each other, such as two programs that each "correct" what
-/// the other saved. Nothing is wrong with any single change, and without an end they keep both devices
-/// and the backend busy for ever: so it is noticed, told, and slowed.
+/// Files that two devices rewrite in answer to each other, such as two programs that each "correct"
+/// what the other saved. Nothing is wrong with any single change, and without an end they keep both
+/// devices and the backend busy for ever: so it is noticed, told, and slowed.
 ///
-/// A turn is a content that is sent soon after another device's came. By name, not by identity: programs
-/// that save by renaming make a new item each time. Times are nanoseconds of one monotonic clock.
+/// A turn is a content that is sent soon after another device's came. By name, not by identity:
+/// programs that save by renaming make a new item each time. Times are nanoseconds of one monotonic
+/// clock.
 package struct TurnTaking: Sendable {
   private struct Series {
     var received: UInt64?

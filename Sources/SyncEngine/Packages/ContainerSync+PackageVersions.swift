@@ -37,8 +37,8 @@ extension ContainerSync {
     return try finder.tree(item, .remote, as: Merge(device: device))
   }
 
-  /// What ends a package's conflict: the versions to keep that are not current become packages beside
-  /// it; one that takes the place of the current one takes the place of all that is in it.
+  /// What ends a package's conflict: the versions to keep that are not current become packages
+  /// beside it; one that takes the place of the current one takes the place of all that is in it.
   func packageResolution(
     of record: ItemRecord, keep: [VersionID], _ remote: RemoteContainer
   ) async throws -> LogChanges {
@@ -109,7 +109,7 @@ extension ContainerSync {
     let entries = try await PackageArchive.entries(of: manifest) { chunk in
       guard let location = try catalog.chunkLocations([chunk.id])[chunk.id],
         let bytes = try await remote.read([location]).first
-      else { throw VersionFailure.failed("the log does not say where its content is") }
+      else { throw VersionFailure.failed("the log has no location for the content of the version") }
       return bytes.array
     }
     do throws(PackageArchive.Damage) {

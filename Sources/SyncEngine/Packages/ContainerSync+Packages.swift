@@ -7,8 +7,9 @@ internal import SystemPackage
 
 /// When a package may go, and what is kept of one that lost a conflict.
 extension ContainerSync {
-  /// Packages that are not to be touched now, in either direction: a file of them is open for writing,
-  /// or a program changed something in them and may go on. `changes`: when what is dirty was changed.
+  /// Packages that are not to be touched now, in either direction: a file of them is open for
+  /// writing, or a program changed something in them and may go on. `changes`: when what is dirty
+  /// was changed.
   func heldPackages(_ items: [ItemID: ItemTrees], _ changes: [ItemID: Timestamp]) throws(Errno)
     -> Set<ItemID>
   {
@@ -46,8 +47,9 @@ extension ContainerSync {
     return held
   }
 
-  /// Sends what is new of the archives of packages that lose a conflict, and names them in the records
-  /// that the plan puts into the log. Of the files in them nothing moves: they are in the backend.
+  /// Sends what is new of the archives of packages that lose a conflict, and names them in the
+  /// records that the plan puts into the log. Of the files in them nothing moves: they are in the
+  /// backend.
   func sendArchives(of plan: inout Plan, to remote: RemoteContainer) async throws(CycleFailure) {
     guard !plan.archives.isEmpty else { return }
     let uploader = remote.makeUploader()
@@ -155,7 +157,7 @@ extension ContainerSync {
     do {
       return try await PackageArchive.entries(of: archive) { chunk in
         guard let place = places[chunk.id], let bytes = try await remote.read([place]).first else {
-          throw PackageArchive.Damage(description: "the log does not say where its headers are")
+          throw PackageArchive.Damage(description: "the log has no location for its headers")
         }
         return bytes.array
       }

@@ -9,7 +9,8 @@ extension PackageArchive {
   private static let entryMemory = 256
   private static let nameMemory = 64
 
-  /// What an archive holds. Of the files' own chunks none is read: where the frames end, theirs begin.
+  /// What an archive holds. Of the files' own chunks none is read: where the frames end, theirs
+  /// begin.
   static func entries(
     of manifest: Manifest, memory: Int = mostMemory,
     read: (ChunkReference) async throws -> [UInt8]
@@ -47,8 +48,9 @@ extension PackageArchive {
     throw Damage(description: "it has more than \(RecordLimits.records) entries")
   }
 
-  /// New items with what an archive holds, in a directory. Another device made the archive: what it put
-  /// there must be what a record may hold, since every device refuses a log with any other record.
+  /// New items with what an archive holds, in a directory. Another device made the archive: what it
+  /// put there must be what a record may hold, since every device refuses a log with any other
+  /// record.
   static func records(
     of entries: [PackageTree.Entry], in root: ItemID, as version: ContentVersion
   ) throws(Damage) -> [ItemRecord] {
@@ -58,7 +60,7 @@ extension PackageArchive {
     for entry in entries {
       let id = ItemID.random()
       guard let name = entry.path.last, let parent = directories[entry.path.dropLast()] else {
-        throw Damage(description: "a directory is missing in it")
+        throw Damage(description: "a directory is missing")
       }
       if entry.kind == .directory { directories[entry.path] = id }
       let content = entry.content.map {
@@ -116,7 +118,7 @@ extension PackageArchive {
   private static func octal(_ bytes: ArraySlice<UInt8>) throws -> UInt64 {
     let digits = bytes.prefix { $0 != 0 && $0 != 0x20 }
     guard let value = UInt64(String(decoding: digits, as: UTF8.self), radix: 8) else {
-      throw Damage(description: "a number is none")
+      throw Damage(description: "a number is not valid")
     }
     return value
   }
@@ -147,7 +149,7 @@ extension PackageArchive {
     case UInt8(ascii: "0"): kind = .file
     case UInt8(ascii: "5"): kind = .directory
     case UInt8(ascii: "2"): kind = .symbolicLink
-    default: throw Damage(description: "an entry is of no known kind")
+    default: throw Damage(description: "an entry has an unknown kind")
     }
     let path = try (fields["path"] ?? []).split(
       separator: 0x2F, omittingEmptySubsequences: false

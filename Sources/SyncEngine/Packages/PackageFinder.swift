@@ -1,7 +1,8 @@
 internal import Model
 internal import SystemPackage
 
-/// Which package an item is in: the outermost one at or above it, in the local tree and in the log's.
+/// Which package an item is in: the outermost one at or above it, in the local tree and in the
+/// log's.
 ///
 /// A function of the trees. What was asked once is remembered, so one is made for each plan.
 struct PackageFinder<View: TreeView> {
@@ -81,8 +82,8 @@ struct PackageFinder<View: TreeView> {
     return result
   }
 
-  /// What is a package on one side is none of two minds on the other: it is about to be one there, or
-  /// was one.
+  /// What is a package on one side is none of two minds on the other: it is about to be one there,
+  /// or was one.
   private func isPackage(_ record: ItemRecord, _ side: Side) throws(Errno) -> Bool {
     if types.isPackage(record) { return true }
     guard let other = try self.record(record.id, side == .local ? .remote : .local) else {

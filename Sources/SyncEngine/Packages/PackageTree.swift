@@ -33,8 +33,8 @@ package struct PackageTree: Hashable, Sendable {
   /// That of the file that was modified last: who made the package what it is.
   package let device: Model.DeviceID
   package let modified: Timestamp
-  /// What it holds, as a number: the same on every device and after a crash. So it is seen without any
-  /// memory of what was done that the log has a package already.
+  /// What it holds, as a number: the same on every device and after a crash. So it is seen without
+  /// any memory of what was done that the log has a package already.
   package let id: VersionID
 
   package init(_ entries: [Entry], device: Model.DeviceID, modified: Timestamp) {

@@ -2,7 +2,8 @@ internal import Model
 internal import Platform
 internal import SystemPackage
 
-/// Two devices changed one package: it is one device's as a whole, and the other's is kept as a whole.
+/// Two devices changed one package: it is one device's as a whole, and the other's is kept as a
+/// whole.
 extension Planner {
   enum PackageSettlement {
     case settled
@@ -86,7 +87,8 @@ extension Planner {
     } else if lacksNewer || (ours.modified, ours.id) > (theirs.modified, theirs.id) {
       try takeOurs(inside, &finder, &targets)
       if ours.id != theirs.id, !kept.contains(theirs.id) {
-        // Where the package goes, it goes with what is put into it: each for itself could be a cycle.
+        // Where the package goes, it goes with what is put into it: each for itself could be a
+        // cycle.
         if targets.items[root] == nil {
           targets[root] = Target(record: rootThere, isRemoteOnly: true)
         }
@@ -129,8 +131,8 @@ extension Planner {
         if let remote = trees.remote, remote.kind == .directory,
           !remote.conflicts.allSatisfy({ seen.contains($0.id) })
         {
-          // It was a package itself, with versions that wait. Theirs is kept as a version, which has
-          // those of files beside them, and nothing of this: so it stays.
+          // It was a package itself, with versions that wait. Theirs is kept as a version, which
+          // has those of files beside them, and nothing of this: so it stays.
           targets[id] = Target(record: remote, replacesContent: true)
         }
         continue
@@ -156,7 +158,8 @@ extension Planner {
       }
       if trees.remote == nil { record = Merge.supplied(record, from: trees.removed) }
       if let remote = trees.remote, Self.isUnsent(remote) {
-        // The version that is kept of the package leaves it out: what it was given there stays with it.
+        // The version that is kept of the package leaves it out: what it was given there stays with
+        // it.
         record.attributes =
           merge.attributes(local: local, base: trees.base, remote: remote).attributes
       }

@@ -134,8 +134,8 @@ extension Planner {
     }
   }
 
-  /// What keeps a conflict's contents goes alone, and the rest when the log has them: that of a package
-  /// here that gives way, or of a file that goes into a package or out of it.
+  /// What keeps a conflict's contents goes alone, and the rest when the log has them: that of a
+  /// package here that gives way, or of a file that goes into a package or out of it.
   private func waitForConflicts(
     _ roots: Set<ItemID>, in group: Group, _ targets: inout Targets
   ) {

@@ -68,8 +68,8 @@ struct Merge {
     guard remote.lacks(kept.filter { $0.manifest != nil }).isEmpty else {
       return Target(record: remote, replacesContent: true)
     }
-    // Announced by this device, which may not even have heard that it was, and gone before it was sent:
-    // nobody has the content, and nobody ever will.
+    // Announced by this device, which may not even have heard that it was, and gone before it was
+    // sent: nobody has the content, and nobody ever will.
     if let content = remote.content, content.manifest == nil, content.device == device,
       remote.conflicts.isEmpty
     {
@@ -99,8 +99,8 @@ struct Merge {
       return comingBack(local, as: record, parent: base?.content?.parent, removed: removed)
     }
     if base != nil, !isEdit, !PlantedMistake.revivesUnedited.isPlanted {
-      // A program has it open and may yet write: until it is closed nobody knows, and nothing else is
-      // to wait for that.
+      // A program has it open and may yet write: until it is closed nobody knows, and nothing else
+      // is to wait for that.
       if local.isBusy { return Target(record: local.record, isDeferred: true) }
       return removedThere(local: local, trees, parent: base?.content?.parent)
     }

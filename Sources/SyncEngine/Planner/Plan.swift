@@ -15,8 +15,8 @@ package struct Plan: Sendable {
   package var undecided: Set<ItemID> = []
   /// Those of the undecided whose content in the segment is the local one: they won a conflict.
   package var winners: Set<ItemID> = []
-  /// Those of the upserts that say what is here. Should their answer be lost, the log says no more of them
-  /// than was known here; the others are made for the log alone.
+  /// Those of the upserts that say what is here. Should their answer be lost, the log says no more
+  /// of them than was known here; the others are made for the log alone.
   package var ofHere: Set<ItemID> = []
   /// The edited contents that the segment commits.
   package var versions: [ItemID: VersionID] = [:]
@@ -26,8 +26,8 @@ package struct Plan: Sendable {
   package var replaced: [ItemID] = []
   /// Items that wait for a program to close them.
   package var deferred: [ItemID] = []
-  /// The dirty marks of items that the local half leaves alone and that decided something in it: who
-  /// keeps a name that another is renamed for. Nil: it had none.
+  /// The dirty marks of items that the local half leaves alone and that decided something in it:
+  /// who keeps a name that another is renamed for. Nil: it had none.
   package var givens: [ItemID: UInt64?] = [:]
   /// Packages that lose a conflict. The segment keeps each as a conflict version of its directory,
   /// whose record is among the upserts.
@@ -64,22 +64,22 @@ extension Plan: CustomStringConvertible {
     let here = local.map { operation in
       switch operation {
       case .upsert(let record, let content, _): "\(Self.told(record)) \(content)"
-      case .remove(let id, _): "\(id) goes"
+      case .remove(let id, _): "removes \(id)"
       case .adopt(let id, let other): "\(id) becomes \(other)"
       case .agree(let id, _): "\(id) agrees"
-      case .forgetBase(let id): "\(id) stays here alone"
+      case .forgetBase(let id): "\(id) stays on this device only"
       }
     }
     return """
-      here \(here); log \(upserts.map(Self.told)), without \(removals); uploads \(uploads); \
-      \(deferred) wait
+      local changes \(here); upserts in the log \(upserts.map(Self.told)), removals \(removals); \
+      uploads \(uploads); waiting \(deferred)
       """
   }
 
   private static func told(_ record: ItemRecord) -> String {
     let links = record.links.map { "\($0.parent)/\($0.name)" }.joined(separator: " ")
     let contents = ([record.content].compactMap(\.self) + record.conflicts).map { version in
-      "\(version.id)\(version.manifest == nil ? " unsent" : "")"
+      "\(version.id)\(version.manifest == nil ? " not uploaded" : "")"
     }
     return "\(record.id) at \(links) \(contents.joined(separator: " "))"
   }

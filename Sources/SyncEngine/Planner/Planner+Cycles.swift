@@ -78,8 +78,8 @@ extension Planner {
     return current
   }
 
-  /// What waits stays where it is on each side, and another directory that goes into it would make a cycle
-  /// there: it waits too, with its package.
+  /// What waits stays where it is on each side, and another directory that goes into it would make
+  /// a cycle there: it waits too, with its package.
   func waitForCycles(_ targets: inout Targets) throws(Errno) {
     var hasMore = targets.ids.contains { targets[$0].map(Self.staysSomewhere) ?? false }
     while hasMore {

@@ -5,8 +5,9 @@ internal import SystemPackage
 extension Planner {
   /// Sees to it that no two items are to have one name in one directory.
   ///
-  /// Two directories of one name are one directory: gives a plan that says so, and nothing else.
-  /// Of two others, packages among them, the later one becomes `name 2.ext`. Source: CONTRACT, "Conflicts".
+  /// Two directories of one name are one directory: gives a plan that says so, and nothing else. Of
+  /// two others, packages among them, the later one becomes `name 2.ext`. Source: CONTRACT,
+  /// "Conflicts".
   func settleNames(_ targets: inout Targets) throws(Errno) -> Plan? {
     var owners: [Link: ItemID] = [:]
     // Either of the two directories may come first here, or both may: one identity, one adoption.

@@ -169,8 +169,8 @@ package struct Planner<View: TreeView> {
       if let local = trees.local, local.edited != nil, !target.replacesContent,
         target.commits == nil || target.commits?.version != trees.remote?.content?.id
       {
-        // The time belongs to the edit, whether the log has it yet or not; that of the same bytes on both
-        // sides is the log's.
+        // The time belongs to the edit, whether the log has it yet or not; that of the same bytes
+        // on both sides is the log's.
         shown.modified = local.record.modified
       }
       let changesLocal =

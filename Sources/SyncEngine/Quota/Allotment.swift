@@ -1,13 +1,13 @@
 package import Model
 internal import Platform
 
-/// What the account may take, and what its containers take of it: shared by all containers that are open
-/// here. The lock is a leaf; who is woken is woken without it.
+/// What the account may take, and what its containers take of it: shared by all containers that are
+/// open here. The lock is a leaf; who is woken is woken without it.
 ///
-/// Within one container nothing is ever over the limit that its device knows, since what is committed
-/// stands on the state of the log that was summed up. Of other containers on this device the same is so:
-/// what one has chosen to send is reserved. Of containers that are open elsewhere alone it is as exact as the
-/// figures that other devices tell.
+/// Within one container nothing is ever over the limit that its device knows, since what is
+/// committed stands on the state of the log that was summed up. Of other containers on this device
+/// the same is so: what one has chosen to send is reserved. Of containers that are open elsewhere
+/// alone it is as exact as the figures that other devices tell.
 package final class Allotment: Sendable {
   fileprivate struct Member {
     /// As its log was last folded here.
@@ -76,9 +76,9 @@ package final class Allotment: Sendable {
 
   /// Chooses, of what a container would send, what there is room for, in the order given.
   ///
-  /// `growths`: by how much each would make the container larger; what does not is always chosen. What is
-  /// chosen is reserved until the next call. `isWaiting`: something else of the container waits for
-  /// room.
+  /// `growths`: by how much each would make the container larger; what does not is always chosen.
+  /// What is chosen is reserved until the next call. `isWaiting`: something else of the container
+  /// waits for room.
   func choose(
     for id: ContainerID, using bytes: UInt64, _ growths: [Int64], isWaiting: Bool = false
   ) -> [Bool] {
@@ -129,11 +129,11 @@ package final class Allotment: Sendable {
 extension Allotment {
   /// What a person is told of contents that have no room. Source: CONTRACT, "Extended attributes".
   static func text(limit: UInt64, files: Int? = nil, bytes: UInt64 = 0) -> String {
-    let what = files.map { "\($0) \($0 == 1 ? "file" : "files") of \(bytes) bytes" } ?? "it"
+    let what = files.map { "\($0) \($0 == 1 ? "file" : "files") of \(bytes) bytes" } ?? "this item"
     return """
-      quotaExceeded: the account may take \(limit) bytes and has no room for \(what), which \
-      \(files ?? 1 == 1 ? "stays" : "stay") on this device alone until it has; `ubiquityfs storage` lists \
-      what takes room, `ubiquityfs account quota` raises the limit
+      quotaExceeded: the account's quota of \(limit) bytes has no room for \(what), which \
+      \(files ?? 1 == 1 ? "stays" : "stay") on this device only until there is room; list the \
+      stored data with `ubiquityfs storage`, or raise the quota with `ubiquityfs account quota`
       """
   }
 }

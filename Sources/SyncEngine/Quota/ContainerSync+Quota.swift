@@ -4,8 +4,8 @@ internal import Model
 internal import RemoteStore
 internal import SystemPackage
 
-/// Contents that have no room in the account's allotment: they are not sent and not announced, and stay here
-/// as a file that a program never closes would. All else of them goes on.
+/// Contents that have no room in the account's allotment: they are not sent and not announced, and
+/// stay here as a file that a program never closes would. All else of them goes on.
 extension ContainerSync {
   /// Files that have no room now, and their bytes.
   package nonisolated var waitingForRoom: (files: Int, bytes: UInt64) { transfers.waitingForRoom }
@@ -21,8 +21,8 @@ extension ContainerSync {
     var isChangedElsewhere = false
   }
 
-  /// Marks edited files for which there is no room as busy, in the order in which contents go up: what does
-  /// not fit is passed over, and what is smaller and still fits goes.
+  /// Marks edited files for which there is no room as busy, in the order in which contents go up:
+  /// what does not fit is passed over, and what is smaller and still fits goes.
   ///
   /// `isPart`: these are not all in which the trees differ.
   func holdBeyondQuota(
@@ -147,8 +147,8 @@ extension ContainerSync {
 
   // MARK: What a plan says
 
-  /// Takes out of the next plan of this cycle what `holdBeyondQuota` could not foresee, such as packages
-  /// that are kept as versions. False: the plan has room.
+  /// Takes out of the next plan of this cycle what `holdBeyondQuota` could not foresee, such as
+  /// packages that are kept as versions. False: the plan has room.
   func denyBeyondQuota(_ plan: Plan) throws(Errno) -> Bool {
     let catalog = coordinator.catalog
     let usage = try catalog.usage()
@@ -211,8 +211,8 @@ extension ContainerSync {
     guard sum > 0, UInt64(sum) > room else { return }
     throw RestoreFailure.failed(
       """
-      quotaExceeded: there is no room for it in the account: \(sum) bytes, and \(room) are left; remove \
-      something, or raise the limit with `ubiquityfs account quota`
+      quotaExceeded: this needs \(sum) bytes, but the account's quota has only \(room) bytes left; \
+      delete stored data, or raise the quota with `ubiquityfs account quota`
       """)
   }
 }

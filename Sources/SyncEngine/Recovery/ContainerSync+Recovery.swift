@@ -189,10 +189,11 @@ extension ContainerSync {
         places = try await remotely { () throws(RemoteError) in try await remote.contents(of: pack)
         }
       } catch .remote(.damaged(let object, let reason)) {
-        logger.warning("\(object) cannot be used: \(reason)")
+        logger.warning("cannot use the object \"\(object)\": \(reason)")
         continue
       } catch .remote(.store(.notFound(let object))) {
-        logger.warning("\(object) cannot be used: the store lists it and does not give it")
+        logger.warning(
+          "cannot use the object \"\(object)\": the backend lists it but does not return it")
         continue
       }
       try local { () throws(Errno) in
@@ -218,7 +219,7 @@ extension ContainerSync {
     let own = try local { () throws(Errno) in try catalog.recovery() }
     guard let head = known.last, head == export.position else {
       throw .local(
-        "this device has read nothing of \(coordinator.container) so far; run `ubiquityfs store "
+        "this device has not read any of \"\(coordinator.container)\" yet; run `ubiquityfs store "
           + "recover` on a device that has")
     }
     let origin = origin
@@ -238,7 +239,9 @@ extension ContainerSync {
       return (last, number)
     }
     guard last < UInt64(Int64.max) / 2, number < .max else {
-      throw .local("the numbers in the store of \(coordinator.container) are too large to go on")
+      throw .local(
+        "cannot recover \"\(coordinator.container)\": the segment numbers in the backend are too "
+          + "large")
     }
     let isNamed: Bool
     do throws(CycleFailure) {
@@ -253,11 +256,11 @@ extension ContainerSync {
     }
     guard isNamed else {
       throw .local(
-        "another container has the name \(coordinator.container) in the store, so this one cannot "
-          + "be recovered there. To go on with the other one, unmount this one and run: ubiquityfs "
-          + "container set-aside add \(coordinator.container). Then copy what is local of this one "
-          + "into a directory with: ubiquityfs container set-aside restore "
-          + "\(coordinator.container) DIRECTORY")
+        "another container has the name \"\(coordinator.container)\" in the backend, so this one "
+          + "cannot be recovered there. To use the other container, unmount this one and run "
+          + "`ubiquityfs container set-aside add \(coordinator.container)`. Then copy the local "
+          + "files of this one into a directory with `ubiquityfs container set-aside restore "
+          + "\(coordinator.container) DIRECTORY`")
     }
     let sequence = (last / Self.recoveryStep + 1) * Self.recoveryStep
     let segment = try await remotely { () throws(RemoteError) in
@@ -272,8 +275,8 @@ extension ContainerSync {
     guard disputed.count <= LogRecovery.mostDisputed else {
       await writer.discard(parts.count)
       throw .local(
-        "\(disputed.count) packages of \(coordinator.container) lost a conflict version; a "
-          + "recovery can name \(LogRecovery.mostDisputed)")
+        "cannot recover \"\(coordinator.container)\": \(disputed.count) packages lost a conflict "
+          + "version, and a recovery can name at most \(LogRecovery.mostDisputed)")
     }
     let recovery = LogRecovery(
       number: number + 1, sequence: sequence, known: known, disputed: disputed)
@@ -286,15 +289,17 @@ extension ContainerSync {
     guard isFirst else {
       await writer.discard(parts.count)
       throw .unsound(
-        "another device is recovering \(coordinator.container); wait for it, then run: ubiquityfs sync"
-      )
+        "another device is recovering \"\(coordinator.container)\"; wait for it, then run "
+          + "`ubiquityfs sync`")
     }
     let mark = try await remotely { () throws(RemoteError) in
       try await writer.finish(parts, items: items, recovery: recovery)
     }
     FaultPoint.reach("recover.index-put")
-    guard mark != nil else { throw .unsound("another device recovered \(coordinator.container)") }
-    logger.notice("recovery \(recovery.number): \(items) items are published at \(sequence)")
+    guard mark != nil else {
+      throw .unsound("another device recovered \"\(coordinator.container)\"")
+    }
+    logger.notice("recovery \(recovery.number): published \(items) items at segment \(sequence)")
     return (sequence, filter.disputed)
   }
 }

@@ -1,6 +1,6 @@
-/// How many contents of the backlog are fetched at a time: a few, so that a reader's requests find room.
-/// While they are small, more of them: each spends most of its time with waiting for the backend and the
-/// disk.
+/// How many contents of the backlog are fetched at a time: a few, so that a reader's requests find
+/// room. While they are small, more of them: each spends most of its time with waiting for the
+/// backend and the disk.
 struct BackgroundPlaces {
   private static let fewest = 4
   private static let most = 32

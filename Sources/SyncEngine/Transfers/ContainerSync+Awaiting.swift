@@ -7,8 +7,8 @@ internal import SystemPackage
 /// Files that a caller waits for.
 extension ContainerSync {
   /// Uploads the edited files among these, and below, before others until the answer is given to
-  /// `uploads.endAwaiting`. The whole container has no priority over itself. A file whose row cannot
-  /// be read gets no priority; the wait itself fails for it.
+  /// `uploads.endAwaiting`. The whole container has no priority over itself. A file whose row
+  /// cannot be read gets no priority; the wait itself fails for it.
   nonisolated func beginAwaiting(_ numbers: [InodeNumber]) async -> UInt64? {
     guard !numbers.isEmpty, !numbers.contains(.root) else { return nil }
     let coordinator = coordinator

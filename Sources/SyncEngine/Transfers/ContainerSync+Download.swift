@@ -35,9 +35,10 @@ extension ContainerSync {
   /// Brings the newer content of files whose older one is here, beside it, so that the mount goes
   /// from one whole content to the other and a device that loses its backend has the older one.
   ///
-  /// Gives the generation of each that is ready; what was brought is kept for the next round when the
-  /// plan could not be applied. Nil: plan again. A newer content is damaged in the backend: the
-  /// older one stays, says so, and holds up no other; or a program wrote to the older one meanwhile.
+  /// Gives the generation of each that is ready; what was brought is kept for the next round when
+  /// the plan could not be applied. Nil: plan again. A newer content is damaged in the backend: the
+  /// older one stays, says so, and holds up no other; or a program wrote to the older one
+  /// meanwhile.
   func stageReplacements(_ plan: Plan, _ remote: RemoteContainer) async throws(CycleFailure)
     -> [ItemID: UInt64]?
   {
@@ -101,7 +102,7 @@ extension ContainerSync {
           (object, reason) = (name, "it is missing")
         default: throw error
         }
-        let text = "the newer content in \(object) is damaged: \(reason)"
+        let text = "the newer content in the object \"\(object)\" is damaged: \(reason)"
         logger.error("item \(found.inode.number): \(text)")
         transfers.ended(found.inode.number, error: text)
         damaged[item] = wanted.id
@@ -195,15 +196,15 @@ extension ContainerSync {
         continue
       default: throw ended.failure
       }
-      let text = "the newer content in \(object) is damaged: \(reason)"
+      let text = "the newer content in the object \"\(object)\" is damaged: \(reason)"
       logger.error("item \(ended.number): \(text)")
       transfers.ended(ended.number, error: text)
       damaged[ended.item] = ended.version
     }
   }
 
-  /// Whether nothing can have written to the file since it was looked at. Who wrote and closed moved
-  /// its change time; who has not closed yet is still counted.
+  /// Whether nothing can have written to the file since it was looked at. Who wrote and closed
+  /// moved its change time; who has not closed yet is still counted.
   private func isUntouched(_ found: LocalItem) throws(CycleFailure) -> Bool {
     guard !coordinator.isOpenForWriting(found.inode.number) else { return false }
     let now = try local { () throws(Errno) in try coordinator.catalog.local(found.inode.item) }
@@ -260,7 +261,7 @@ extension ContainerSync {
       partial = try content.partial(key, size: manifest.size)
       source = here.isEmpty ? nil : try content.open(oldKey, writable: false)
     } catch {
-      throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+      throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
     }
     var offset: UInt64 = 0
     var missing: [(chunk: ChunkReference, offset: UInt64)] = []
@@ -271,7 +272,7 @@ extension ContainerSync {
         bytes.count == Int(chunk.length)
       {
         do throws(Errno) { try partial.write(bytes, at: offset) } catch {
-          throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+          throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
         }
       } else {
         missing.append((chunk, offset))
@@ -286,7 +287,7 @@ extension ContainerSync {
       }
       let wanted = batch.compactMap { locations[$0.chunk.id] }
       guard wanted.count == batch.count else {
-        throw .local("the log does not say where the content of item \(old.inode.number) is")
+        throw .local("the log has no location for the content of item \(old.inode.number)")
       }
       let contents: [OpenedBytes]
       do throws(RemoteError) { contents = try await remote.read(wanted) } catch {
@@ -298,7 +299,7 @@ extension ContainerSync {
             try partial.write(bytes, at: part.offset)
           }
         } catch {
-          throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+          throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
         }
         coordinator.noteFetched(
           UInt64(bytes.count), of: old.inode.number, for: DownloadCause(.update))
@@ -308,13 +309,13 @@ extension ContainerSync {
       try content.synchronize(partial)
       FaultPoint.reach("sync.staged")
     } catch {
-      throw .local("the newer content of item \(old.inode.number) cannot be stored: \(error)")
+      throw .local("cannot store the newer content of item \(old.inode.number): \(error)")
     }
     content.dropPartial(key)
   }
 
-  /// Starts to bring what has just arrived, where it is wanted before it is opened; and what was moved to
-  /// where it is.
+  /// Starts to bring what has just arrived, where it is wanted before it is opened; and what was
+  /// moved to where it is.
   func fetchArrivals(_ operations: [LocalOperation], _ changes: [ItemChange]) {
     let isGreedy = policy == .greedy
     fetcher.holdBacklog()
@@ -346,7 +347,7 @@ extension ContainerSync {
     do throws(Errno) {
       try coordinator.startWanted(.root, isGreedy: policy == .greedy)
     } catch {
-      logger.debug("not everything can be fetched now: \(error)")
+      logger.debug("cannot download all files now: \(error)")
     }
   }
 }

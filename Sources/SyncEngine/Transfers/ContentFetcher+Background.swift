@@ -30,7 +30,8 @@ extension ContentFetcher {
     Task { self.startBacklog() }
   }
 
-  /// Begins with the next ones, if there is room for them. While nothing can come they stay where they are.
+  /// Begins with the next ones, if there is room for them. While nothing can come they stay where
+  /// they are.
   func startBacklog() {
     while remote.isReachable {
       // Outside the lock: who finds out that it changed comes here.

@@ -85,7 +85,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
   private let noteUnsent: @Sendable (InodeNumber) -> Void
   /// How long one answer of the backend is waited for.
   private let answerLimit: Duration
-  /// Contents are made durable here: not on threads of tasks, of which there are as many as processors.
+  /// Contents are made durable here: not on threads of tasks, of which there are as many as
+  /// processors.
   private let settling = BlockingQueue(threads: 32)
 
   package init(
@@ -164,7 +165,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
     coordinator.tellStatus(number)
   }
 
-  /// These contents are no inode's any more: who waits for one of them gets the one that came in its place.
+  /// These contents are no inode's any more: who waits for one of them gets the one that came in
+  /// its place.
   func contentsAreGone(_ keys: [ContentKey]) {
     let gone = Set(keys)
     let renewed = state.withLock { state -> [(InodeNumber, UInt64)] in
@@ -437,7 +439,8 @@ package final class ContentFetcher: ContentFetching, Sendable {
     pump(number)
   }
 
-  /// `bytes`: of what came. What did not come in time may when it is less; what failed at once says nothing.
+  /// `bytes`: of what came. What did not come in time may when it is less; what failed at once says
+  /// nothing.
   private func noteAnswer(
     _ bytes: UInt64, of number: InodeNumber, _ id: UInt64, since start: UInt64
   ) {
@@ -497,15 +500,15 @@ package final class ContentFetcher: ContentFetching, Sendable {
     var wanted: [ChunkLocation] = []
     for reference in references {
       guard let location = locations[reference.id], location.chunk == reference else {
-        throw .damaged("the log does not say where chunk \(Hex.encode(reference.id.bytes)) is")
+        throw .damaged("the log has no location for chunk \(Hex.encode(reference.id.bytes))")
       }
       wanted.append(location)
     }
     return wanted
   }
 
-  /// All bytes are there: makes them durable, and only then calls the content local. Where the inode has another
-  /// content by now, whoever waits wants that one.
+  /// All bytes are there: makes them durable, and only then calls the content local. Where the
+  /// inode has another content by now, whoever waits wants that one.
   private func settle(_ number: InodeNumber, _ id: UInt64, _ source: DownloadJob.Source) {
     // Who asked has been answered when the fetcher stops, and the catalog may be closed.
     guard state.withLock({ $0.job(number, id) != nil }) else { return }

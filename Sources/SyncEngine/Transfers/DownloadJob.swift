@@ -66,8 +66,8 @@ struct DownloadJob {
 
   /// A request of up to this many bytes is somebody's read; a larger one is a download.
   static let urgentLimit: UInt64 = 4 << 20
-  /// Bytes of chunks that are asked for at once: more where the backend brings them fast, less where a reader
-  /// would wait long for the first of them.
+  /// Bytes of chunks that are asked for at once: more where the backend brings them fast, less
+  /// where a reader would wait long for the first of them.
   private(set) var batchLimit: UInt64
   static let firstBatchLimit: UInt64 = 4 << 20
   private static let batchLimits: ClosedRange<UInt64> = 512 << 10...8 << 20
@@ -77,7 +77,8 @@ struct DownloadJob {
     self.batchLimit = batchLimit
   }
 
-  /// The same requests of the content that the inode has now. What is on its way for the old one is nobody's.
+  /// The same requests of the content that the inode has now. What is on its way for the old one is
+  /// nobody's.
   func successor(id: UInt64) -> DownloadJob {
     var result = DownloadJob(id: id, batchLimit: batchLimit)
     // Who wanted all of it wants all of what there is now.
@@ -140,7 +141,8 @@ struct DownloadJob {
     }
   }
 
-  /// How many requests may be on their way now. Somebody's read does not wait for those that fetch ahead.
+  /// How many requests may be on their way now. Somebody's read does not wait for those that fetch
+  /// ahead.
   var requestLimit: Int { urgent.isEmpty ? 6 : 10 }
 
   /// Takes out why chunks were wanted, with the bytes that are for each reason.

@@ -70,7 +70,7 @@ final class TransferBoard: Sendable {
   }
 
   static func withoutRoomText(missing: UInt64) -> String {
-    "no room on this disk for a copy of the open file; close it, or free \(missing) bytes"
+    "the local disk has no space for a copy of the open file; close it, or free \(missing) bytes"
   }
 
   func began(_ number: InodeNumber, size: UInt64) {

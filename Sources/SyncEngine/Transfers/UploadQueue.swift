@@ -44,8 +44,8 @@ final class UploadQueue: Sendable {
     /// The files that any caller waits for.
     var awaited: Set<ItemID> = []
     var results = Results()
-    /// Files that could not be read, and when they are tried again: whoever writes to them may go on
-    /// for hours, and nothing tells when that ends.
+    /// Files that could not be read, and when they are tried again: whoever writes to them may go
+    /// on for hours, and nothing tells when that ends.
     var skipped: [UploadIdentity: Skipped] = [:]
     /// Open files of which the disk has no room for a copy, and until when none is tried. Monotonic
     /// nanoseconds.

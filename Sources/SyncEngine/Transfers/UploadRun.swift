@@ -162,7 +162,7 @@ struct UploadRun: Sendable {
       case .success(nil): skipped.withLock { $0.append(UploadIdentity(inode)) }
       case .failure(let errno):
         // One file that can't be read holds up no other.
-        let text = "its content cannot be read here: \(errno)"
+        let text = "cannot read its local content: \(errno)"
         failed(inode, text)
         errors[inode.number] = text
       }

@@ -152,8 +152,8 @@ extension ContainerSync {
         logger.error(
           """
           the backend lost the content of \(local + other) files and versions of \
-          \(coordinator.container): \(local) are local and are uploaded again; for the other \
-          \(other) run: ubiquityfs store verify \(coordinator.container)
+          "\(coordinator.container)": \(local) are local and are uploaded again; for the other \
+          \(other) run `ubiquityfs store verify \(coordinator.container)`
           """)
       }
       signals.look()

@@ -249,7 +249,11 @@ extension ContainerSync {
       } catch .cancelled {
         throw .cancelled
       } catch {
-        logger.warning("snapshot \(newest) in the backend is damaged: \(error.asSyncFailure)")
+        logger.warning(
+          """
+          snapshot \(newest) in the backend is damaged, and a newer one cannot be written: \
+          \(error.asSyncFailure)
+          """)
       }
     }
     for (object, result) in failed { check.add(object, result) }
@@ -322,7 +326,8 @@ extension ContainerSync {
         }
         if isNews { hasUnmarkedLosses = true }
         guard isInUse, let reason = found.reason else { continue }
-        logger.error("\(remote.objectName(of: pack)) in the backend: \(reason)")
+        logger.error(
+          "the object \"\(remote.objectName(of: pack))\" in the backend is damaged: \(reason)")
         if found.lost.isEmpty { check.brokenFrames.append(pack) }
       }
     }
@@ -469,7 +474,7 @@ extension ContainerSync {
       if left.isEmpty {
         check.report.repaired += 1
       } else {
-        check.add(remote.objectName(of: pack), .damaged("its header or its index"))
+        check.add(remote.objectName(of: pack), .damaged("its header or its index is damaged"))
       }
     }
   }
@@ -478,7 +483,7 @@ extension ContainerSync {
     async throws(CycleFailure)
   {
     guard !marked.isEmpty else { return }
-    logger.notice("\(marked.count) files whose content the backend lost are uploaded again")
+    logger.notice("the backend lost the content of \(marked.count) files; they are uploaded again")
     while case .uploading = await runCycle(freshly: true) {
       guard !Task.isCancelled else { throw .cancelled }
       await uploads.waitForEnd(atMost: .seconds(10))

@@ -6,10 +6,10 @@ internal import SystemPackage
 
 /// Recently deleted: what was removed on any device can be brought back for some time.
 ///
-/// The log itself is the record: every device keeps the last record of what a segment removes, which
-/// names its content, and drops it when a later segment has the item again or forgets it. Bringing
-/// something back is putting that record into the log again, under the same identity. What was kept for
-/// long enough on every device, compaction has the log forget.
+/// The log itself is the record: every device keeps the last record of what a segment removes,
+/// which names its content, and drops it when a later segment has the item again or forgets it.
+/// Bringing something back is putting that record into the log again, under the same identity. What
+/// was kept for long enough on every device, compaction has the log forget.
 extension ContainerSync {
   /// How long, in nanoseconds.
   private nonisolated var retention: Int64 {
@@ -47,7 +47,7 @@ extension ContainerSync {
   }
 
   private nonisolated static func unreadable(_ error: Errno) -> RestoreFailure {
-    .failed("the removed items cannot be read: \(error)")
+    .failed("cannot read the removed items: \(error)")
   }
 
   /// Where it was: as far as what it was in is there, or was removed too.
@@ -69,9 +69,9 @@ extension ContainerSync {
     return names.reversed()
   }
 
-  /// Brings items back, on every device: directories with all in them that can be. What has got their
-  /// name meanwhile keeps it, and they become `name 2.ext`. Files of which the store has no content
-  /// any more stay in the trash; when all others are back, it fails and names them.
+  /// Brings items back, on every device: directories with all in them that can be. What has got
+  /// their name meanwhile keeps it, and they become `name 2.ext`. Files of which the store has no
+  /// content any more stay in the trash; when all others are back, it fails and names them.
   package func restore(_ items: [ItemID]) async throws(RestoreFailure) {
     var lost: [String] = []
     try await changeLog { remote in
@@ -82,8 +82,8 @@ extension ContainerSync {
     }
     guard lost.isEmpty else {
       throw .failed(
-        "the content of \(lost.joined(separator: ", ")) is missing in the store; it stays in the "
-          + "trash. To look for it on this device, run: ubiquityfs store verify")
+        "the backend lost the content of \(lost.joined(separator: ", ")), so it stays in the "
+          + "trash; run `ubiquityfs store verify` to look for the content on this device")
     }
   }
 
@@ -117,7 +117,7 @@ extension ContainerSync {
           if stays.id != record.id { whole.insert(stays.id) }
           // Nothing is forgotten either: it may be the record that this one was made of.
           if above == nil { changes.forgotten = [] }
-          let name = stays.links.first.map { "“\($0.name)”" } ?? "\(stays.id)"
+          let name = stays.links.first.map { "\"\($0.name)\"" } ?? "\(stays.id)"
           if !names.contains(name) { names.append(name) }
           continue
         }
@@ -165,7 +165,7 @@ extension ContainerSync {
         let changes = try await changes(remote)
         guard !changes.isEmpty else { return }
         guard try catalog.accepts(changes, after: position) else {
-          throw RestoreFailure.failed("the items do not fit the container as it is now")
+          throw RestoreFailure.failed("the items do not fit the current state of the container")
         }
         if try await put(changes, after: position, to: remote) != nil {
           // It comes back like any other device's change.
@@ -174,7 +174,7 @@ extension ContainerSync {
         }
         await backoff.pause()
       }
-      throw RestoreFailure.failed("other devices change the log all the time; try again")
+      throw RestoreFailure.failed("other devices keep changing the log; try again")
     } catch let failure as RestoreFailure {
       throw failure
     } catch let failure as CycleFailure {

@@ -63,7 +63,7 @@ extension ContainerSync {
     } catch .noSuchFileOrDirectory {
       throw .notFound
     } catch {
-      throw .failed("its versions cannot be read: \(error)")
+      throw .failed("cannot read the versions of the item: \(error)")
     }
   }
 
@@ -90,7 +90,7 @@ extension ContainerSync {
       throw VersionFailure.notFound
     }
     guard let manifest = found.manifest else {
-      throw VersionFailure.failed("its content is still on the device that saved it")
+      throw VersionFailure.failed("the device that saved this content has not uploaded it yet")
     }
     try link.check()
     let remote = try await link.container()
@@ -126,7 +126,7 @@ extension ContainerSync {
       let locations = try coordinator.catalog.chunkLocations(chunks.map(\.id))
       let wanted = chunks.compactMap { locations[$0.id] }
       guard wanted.count == chunks.count else {
-        throw RemoteError.lookup("the log does not say where its content is")
+        throw RemoteError.lookup("the log has no location for the content of the version")
       }
       return wanted
     } catch let error as RemoteError {
@@ -175,21 +175,21 @@ extension ContainerSync {
     // A caller that names the current version has seen it.
     if let current, let expected = shown.current, current != expected, !keep.contains(current) {
       throw .conflict(
-        "its current version is \(current) now, not \(expected); look at it with `ubiquityfs "
-          + "versions list`, then resolve the conflict again, with --current \(current) if it may go"
-      )
+        "the current version is now \(current), not \(expected); check it with `ubiquityfs "
+          + "versions list`, then resolve the conflict again, with `--current \(current)` if that "
+          + "version may be dropped")
     }
     guard let all = shown.all else { return }
     let seen = all.union(keep).union([shown.current].compactMap(\.self))
     if let other = record.conflicts.first(where: { !seen.contains($0.id) }) {
       throw .conflict(
-        "it has another conflict version now, \(other.id); look at it with `ubiquityfs versions "
-          + "list`, then resolve the conflict again")
+        "the item has another conflict version now, \(other.id); check it with `ubiquityfs "
+          + "versions list`, then resolve the conflict again")
     }
   }
 
-  /// Drops conflict versions of a file or package on every device; those that are not named stay to be
-  /// resolved. What the item itself shows is not dropped this way.
+  /// Drops conflict versions of a file or package on every device; those that are not named stay to
+  /// be resolved. What the item itself shows is not dropped this way.
   package func remove(_ versions: [VersionID], of number: InodeNumber)
     async throws(VersionFailure)
   {
@@ -205,8 +205,8 @@ extension ContainerSync {
     }
   }
 
-  /// Marks conflict versions on every device as ones that nobody has to look at any more, or that somebody
-  /// has: they stay as they are. `isResolved` of what is gone already has no effect.
+  /// Marks conflict versions on every device as ones that nobody has to look at any more, or that
+  /// somebody has: they stay as they are. `isResolved` of what is gone already has no effect.
   package func mark(_ versions: [VersionID], isResolved: Bool, of number: InodeNumber)
     async throws(VersionFailure)
   {
@@ -222,11 +222,12 @@ extension ContainerSync {
     }
   }
 
-  /// Puts into the log what `changes` makes of an item's record there, right after the state that it was
-  /// made from.
+  /// Puts into the log what `changes` makes of an item's record there, right after the state that
+  /// it was made from.
   ///
-  /// `settles`: what this device has not sent yet belongs to it, and it is done when the item here is what
-  /// the log says. Without it nobody is waited for who has a claim on the item: most likely that is who asks.
+  /// `settles`: what this device has not sent yet belongs to it, and it is done when the item here
+  /// is what the log says. Without it nobody is waited for who has a claim on the item: most likely
+  /// that is who asks.
   private func changeVersions(
     of number: InodeNumber, settles: Bool = true,
     _ changes: (ItemRecord, RemoteContainer) async throws -> LogChanges
@@ -250,7 +251,8 @@ extension ContainerSync {
         guard !changes.isEmpty else { return }
         // A segment that no device could read would end the sync of all of them.
         guard try catalog.accepts(changes, after: position) else {
-          throw VersionFailure.failed("what was asked for does not fit the log; nothing was sent")
+          throw VersionFailure.failed(
+            "the requested changes do not fit the log; nothing was uploaded")
         }
         if try await put(changes, after: position, to: remote) != nil {
           // It comes back like any other device's change: nothing of it was done here.
@@ -259,7 +261,7 @@ extension ContainerSync {
         }
         await backoff.pause()
       }
-      throw VersionFailure.failed("other devices change the log all the time; try again")
+      throw VersionFailure.failed("other devices keep changing the log; try again")
     } catch let failure as VersionFailure {
       throw failure
     } catch let failure as CycleFailure {
@@ -294,8 +296,8 @@ extension ContainerSync {
     // The log has it by name only. It would take the place of a content that can be read.
     if let unsent = kept.first(where: { $0.manifest == nil && $0.id != current.id }) {
       throw VersionFailure.failed(
-        "the store does not have the content of version \(unsent.id): run `ubiquityfs sync` on the "
-          + "device that saved it, or keep another version")
+        "the backend does not have the content of version \(unsent.id); run `ubiquityfs sync` on "
+          + "the device that saved it, or keep another version")
     }
     var winner = kept.contains(current) || kept.isEmpty ? current : kept[0]
     let lost = Set(kept.map(\.id)).subtracting([winner.id])

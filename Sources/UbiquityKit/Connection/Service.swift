@@ -3,8 +3,8 @@ internal import DaemonClient
 internal import Foundation
 internal import Platform
 
-/// This process's connection to the daemon of its state directory: made when something first needs it,
-/// and made anew when it was lost.
+/// This process's connection to the daemon of its state directory: made when something first needs
+/// it, and made anew when it was lost.
 final class Service: Sendable {
   typealias Handler = DaemonConnection.Handler
 
@@ -26,8 +26,8 @@ final class Service: Sendable {
 
   init(state: String) { stateDirectory = state }
 
-  /// The connection that there is, or a new one; a daemon is started if none runs. May block for as long
-  /// as a daemon takes to start. Not on the thread that handlers run on.
+  /// The connection that there is, or a new one; a daemon is started if none runs. May block for as
+  /// long as a daemon takes to start. Not on the thread that handlers run on.
   func connection() throws(ControlError) -> DaemonConnection {
     if let connection = existing { return connection }
     return try connect(launcher: DaemonLauncher(executable: Self.executable))
@@ -56,8 +56,8 @@ final class Service: Sendable {
     }
   }
 
-  /// What is to be told goes on being told when the daemon was restarted. None is started for it: who
-  /// stopped it meant it.
+  /// What is to be told goes on being told when the daemon was restarted. None is started for it:
+  /// who stopped it meant it.
   func reconnect() {
     let mustStart = state.withLock { state in
       guard !state.restorers.isEmpty, !state.isReconnecting else { return false }
@@ -76,7 +76,8 @@ final class Service: Sendable {
 
   // MARK: What the daemon tells
 
-  /// One handler for each method; it runs on the connection's thread and must not wait for the daemon.
+  /// One handler for each method; it runs on the connection's thread and must not wait for the
+  /// daemon.
   func handle(_ method: String, with handler: @escaping Handler) {
     state.withLock { $0.handlers[method] = handler }
   }

@@ -32,8 +32,8 @@ final class TakenClaim: Sendable {
     self.holding = Lock(holding)
   }
 
-  /// Once; after that it does nothing. `completion` runs when nobody has to wait for the claim any more, on the
-  /// connection's thread or this one.
+  /// Once; after that it does nothing. `completion` runs when nobody has to wait for the claim any
+  /// more, on the connection's thread or this one.
   func release(completion: @escaping @Sendable () -> Void = {}) {
     let held = holding.withLock { holding in
       defer { holding = nil }
@@ -61,8 +61,8 @@ final class TakenClaim: Sendable {
   }
 }
 
-/// A claim that is waited for. Whoever is first, the daemon or who cancels, ends the waiting; a claim that
-/// is given after that is released at once.
+/// A claim that is waited for. Whoever is first, the daemon or who cancels, ends the waiting; a
+/// claim that is given after that is released at once.
 final class PendingClaim: Sendable {
   typealias Outcome = Result<TakenClaim, NSError>
 
@@ -80,8 +80,8 @@ final class PendingClaim: Sendable {
   }
   private let state = Lock(State())
 
-  /// Runs `action` when it has ended, at once if it has; on the thread that ends it, which must not be
-  /// kept waiting.
+  /// Runs `action` when it has ended, at once if it has; on the thread that ends it, which must not
+  /// be kept waiting.
   func onEnd(_ action: @escaping @Sendable (Outcome) -> Void) {
     let outcome = state.withLock { state in
       if state.outcome == nil { state.action = action }
@@ -111,8 +111,8 @@ final class PendingClaim: Sendable {
     connection?.call(Methods.CancelClaim.self, CancelRequest(ticket: ticket)) { _ in }
   }
 
-  /// Asks for all wishes at once. Blocks while the items are looked up and, where there is none, while a
-  /// connection is made, and not for the claim.
+  /// Asks for all wishes at once. Blocks while the items are looked up and, where there is none,
+  /// while a connection is made, and not for the claim.
   func begin(_ wishes: [ClaimWish], purpose: String, presenter: (any NSFilePresenter)?) {
     do throws(NSError) {
       try ask(wishes, purpose, presenter)
@@ -187,7 +187,8 @@ final class PendingClaim: Sendable {
   }
 }
 
-/// What is under a claim, as long as the accessor runs: whatever claims within it has part in the claim.
+/// What is under a claim, as long as the accessor runs: whatever claims within it has part in the
+/// claim.
 final class CoordinationContext: Sendable {
   @TaskLocal static var current: CoordinationContext?
 
@@ -198,8 +199,8 @@ final class CoordinationContext: Sendable {
 
   func end() { isOver.withLock { $0 = true } }
 
-  /// Of the accessor that this runs in. What an accessor leaves behind in a task of its own is not in it
-  /// any more.
+  /// Of the accessor that this runs in. What an accessor leaves behind in a task of its own is not
+  /// in it any more.
   static var purpose: String? {
     guard let current, !current.isOver.withLock({ $0 }) else { return inherited }
     return current.purpose

@@ -1,7 +1,8 @@
 internal import Foundation
 
 extension NSFileCoordinator {
-  /// How an item is to be read. Source: Apple's documentation of `NSFileCoordinator.ReadingOptions`.
+  /// How an item is to be read. Source: Apple's documentation of
+  /// `NSFileCoordinator.ReadingOptions`.
   public struct ReadingOptions: OptionSet, Hashable, Sendable {
     public let rawValue: UInt
     public init(rawValue: UInt) { self.rawValue = rawValue }
@@ -12,8 +13,8 @@ extension NSFileCoordinator {
     public static let resolvesSymbolicLink = ReadingOptions(rawValue: 1 << 1)
     /// Names and attributes alone are read: nothing is downloaded, and no presenter is asked.
     public static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 1 << 2)
-    /// The accessor gets a copy that stays as it is, to be sent somewhere at leisure; the claim on the item
-    /// itself is over by then. Of a directory it is one archive.
+    /// The accessor gets a copy that stays as it is, to be sent somewhere at leisure; the claim on
+    /// the item itself is over by then. Of a directory it is one archive.
     public static let forUploading = ReadingOptions(rawValue: 1 << 3)
 
     var names: [String] {
@@ -26,8 +27,8 @@ extension NSFileCoordinator {
     }
   }
 
-  /// What is about to be done to an item. At most one of the first four is meant to be used at a time.
-  /// Source: Apple's documentation of `NSFileCoordinator.WritingOptions`.
+  /// What is about to be done to an item. At most one of the first four is meant to be used at a
+  /// time. Source: Apple's documentation of `NSFileCoordinator.WritingOptions`.
   public struct WritingOptions: OptionSet, Hashable, Sendable {
     public let rawValue: UInt
     public init(rawValue: UInt) { self.rawValue = rawValue }
@@ -42,7 +43,8 @@ extension NSFileCoordinator {
     public static let forMerging = WritingOptions(rawValue: 1 << 2)
     /// Another item takes this one's place: presenters are asked as for a deletion.
     public static let forReplacing = WritingOptions(rawValue: 1 << 3)
-    /// Attributes alone will be changed, such that do not depend on the content: no presenter is asked.
+    /// Attributes alone will be changed, such that do not depend on the content: no presenter is
+    /// asked.
     public static let contentIndependentMetadataOnly = WritingOptions(rawValue: 1 << 4)
 
     var names: [String] {

@@ -1,9 +1,10 @@
 public import Foundation
 
-/// Apple's closure forms: the error goes to `outError`, and the accessor does not run then. They block
-/// until the accessor has returned. Source: Apple's documentation of `NSFileCoordinator`.
+/// Apple's closure forms: the error goes to `outError`, and the accessor does not run then. They
+/// block until the accessor has returned. Source: Apple's documentation of `NSFileCoordinator`.
 extension NSFileCoordinator {
-  /// Runs `reader` while nobody changes the item. A file's content, or all of a package's, is here by then.
+  /// Runs `reader` while nobody changes the item. A file's content, or all of a package's, is here
+  /// by then.
   public func coordinate(
     readingItemAt url: URL, options: ReadingOptions = [], error outError: NSErrorPointer,
     byAccessor reader: (URL) -> Void

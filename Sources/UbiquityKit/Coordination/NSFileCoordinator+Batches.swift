@@ -3,11 +3,12 @@ internal import Platform
 
 /// Several items under one claim. Source: Apple's documentation of `NSFileCoordinator`.
 extension NSFileCoordinator {
-  /// Claims all items at once, and runs `batchAccessor`: what this coordinator claims until the completion
-  /// is called does not wait for that claim. Blocks until `batchAccessor` has returned.
+  /// Claims all items at once, and runs `batchAccessor`: what this coordinator claims until the
+  /// completion is called does not wait for that claim. Blocks until `batchAccessor` has returned.
   ///
-  /// The claim is held until the completion is called, which may be later and on any thread, or until
-  /// nobody has the completion any more. The accessors of the claims within get the items' URLs.
+  /// The claim is held until the completion is called, which may be later and on any thread, or
+  /// until nobody has the completion any more. The accessors of the claims within get the items'
+  /// URLs.
   public func prepare(
     forReadingItemsAt readingURLs: [URL], options readingOptions: ReadingOptions = [],
     writingItemsAt writingURLs: [URL], options writingOptions: WritingOptions = [],
@@ -67,9 +68,9 @@ extension NSFileCoordinator {
     }
   }
 
-  /// Claims all items at once without blocking, and runs `accessor` on `queue` with nil, or with the error for
-  /// which there is no claim. Within it each intent's `url` says where its item is. The claim is held until
-  /// `accessor` has returned.
+  /// Claims all items at once without blocking, and runs `accessor` on `queue` with nil, or with
+  /// the error for which there is no claim. Within it each intent's `url` says where its item is.
+  /// The claim is held until `accessor` has returned.
   public func coordinate(
     with intents: [NSFileAccessIntent], queue: OperationQueue,
     byAccessor accessor: @escaping @Sendable ((any Error)?) -> Void

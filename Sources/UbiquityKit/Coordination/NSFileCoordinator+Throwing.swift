@@ -1,7 +1,7 @@
 public import Foundation
 
-/// The same, giving what the accessor gives, and throwing its errors and those of the claim. Code of tasks
-/// gets the forms that suspend, all other code those that block.
+/// The same, giving what the accessor gives, and throwing its errors and those of the claim. Code
+/// of tasks gets the forms that suspend, all other code those that block.
 extension NSFileCoordinator {
   /// Gives what `reader` gives, which runs while nobody changes the item. Blocks.
   @_disfavoredOverload
@@ -41,9 +41,9 @@ extension NSFileCoordinator {
     try perform([.writing(url1, options1), .writing(url2, options2)]) { try writer($0[0], $0[1]) }
   }
 
-  /// Suspends until the claim is given, then runs `reader` in the caller's isolation; the claim is held
-  /// until it has returned. A task that is cancelled meanwhile gives up the claim that it waits for, and
-  /// throws `NSUserCancelledError`.
+  /// Suspends until the claim is given, then runs `reader` in the caller's isolation; the claim is
+  /// held until it has returned. A task that is cancelled meanwhile gives up the claim that it
+  /// waits for, and throws `NSUserCancelledError`.
   nonisolated(nonsending) public func coordinate<Result>(
     readingItemAt url: URL, options: ReadingOptions = [],
     byAccessor reader: (URL) async throws -> Result

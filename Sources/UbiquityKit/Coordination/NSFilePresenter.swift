@@ -1,26 +1,27 @@
 public import Foundation
 
-/// An object that shows an item, or keeps something of it in memory: it is asked before others come to the
-/// item, and told of what happened to it.
+/// An object that shows an item, or keeps something of it in memory: it is asked before others come
+/// to the item, and told of what happened to it.
 ///
-/// - **Asking.** What has a completion has to call it, once, from any thread, within 5 seconds; whoever waits
-///   goes on without it after that. Until then the presenter may coordinate itself, to save for one: that does
-///   not wait for who asks. A completion with an error makes the claim that waits fail with that error's
-///   description.
+/// - **Asking.** What has a completion has to call it, once, from any thread, within 5 seconds;
+///   whoever waits goes on without it after that. Until then the presenter may coordinate itself,
+///   to save for one: that does not wait for who asks. A completion with an error makes the claim
+///   that waits fail with that error's description.
 /// - **Telling.** What has happened, on this device or another; several changes that follow each
 ///   other may be told once.
 /// - **Packages.** What happens in a presented package is told as of a subitem, and as
 ///   `presentedItemDidChange`.
-/// - **Threads.** Everything comes on `presentedItemOperationQueue`, one after the other and in the order
-///   in which it happened, whatever queue that is.
+/// - **Threads.** Everything comes on `presentedItemOperationQueue`, one after the other and in the
+///   order in which it happened, whatever queue that is.
 /// - **Who is left out.** Coordinators that were made with the presenter do not ask it.
-/// - After the daemon was restarted, `presentedItemDidChange` is called: nobody knows what was missed.
+/// - After the daemon was restarted, `presentedItemDidChange` is called: nobody knows what was
+///   missed.
 ///
-/// Everything but `presentedItemURL` and `presentedItemOperationQueue` has a default: to answer at once, and to
-/// do nothing when told. Source: Apple's documentation of `NSFilePresenter`.
+/// Everything but `presentedItemURL` and `presentedItemOperationQueue` has a default: to answer at
+/// once, and to do nothing when told. Source: Apple's documentation of `NSFilePresenter`.
 public protocol NSFilePresenter: AnyObject {
-  /// The item; nil when nothing is presented yet. Read when the presenter is added, from any thread. It is the presenter's
-  /// to change in `presentedItemDidMove(to:)`.
+  /// The item; nil when nothing is presented yet. Read when the presenter is added, from any
+  /// thread. It is the presenter's to change in `presentedItemDidMove(to:)`.
   var presentedItemURL: URL? { get }
   /// Where all other methods are called. Not one on which this program waits for claims.
   var presentedItemOperationQueue: OperationQueue { get }
@@ -33,8 +34,8 @@ public protocol NSFilePresenter: AnyObject {
   /// more, with what is to run when the other has read.
   func relinquishPresentedItem(
     toReader reader: @escaping @Sendable ((@Sendable () -> Void)?) -> Void)
-  /// Somebody, or another device, is about to change the item. `writer` is to be called when it is neither read nor
-  /// written any more, with what is to run when the other has written.
+  /// Somebody, or another device, is about to change the item. `writer` is to be called when it is
+  /// neither read nor written any more, with what is to run when the other has written.
   func relinquishPresentedItem(
     toWriter writer: @escaping @Sendable ((@Sendable () -> Void)?) -> Void)
   /// Somebody is about to read the item: what is not stored yet has to be.
@@ -54,7 +55,8 @@ public protocol NSFilePresenter: AnyObject {
   func presentedItemDidMove(to newURL: URL)
   /// The item's content or its attributes changed.
   func presentedItemDidChange()
-  /// The item's state of synchronisation changed: some of the observed attributes have other values.
+  /// The item's state of synchronisation changed: some of the observed attributes have other
+  /// values.
   func presentedItemDidChangeUbiquityAttributes(_ attributes: Set<URLResourceKey>)
   /// A version was added: another device's that lost a conflict, for one.
   func presentedItemDidGain(_ version: NSFileVersion)

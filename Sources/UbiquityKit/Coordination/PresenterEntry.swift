@@ -48,8 +48,8 @@ final class PresenterEntry: Sendable {
 
   // MARK: What the daemon knows
 
-  /// Where the item is, for the daemon: found now, or where it was found last, as after a restart before
-  /// the mount is there again. Nil for what is in no container.
+  /// Where the item is, for the daemon: found now, or where it was found last, as after a restart
+  /// before the mount is there again. Nil for what is in no container.
   func locate() -> ItemReference? {
     guard let url = presenter?.presentedItemURL else { return nil }
     let found = try? ItemLocator.locateFormer(url.pathBytes)

@@ -217,7 +217,8 @@ final class PresenterRegistry: Sendable {
 
   // MARK: Outside of containers
 
-  /// Tells those of this program that present the item, or what is below it, where nobody else does.
+  /// Tells those of this program that present the item, or what is below it, where nobody else
+  /// does.
   func movedOutside(_ old: URL, to new: URL, except presenter: (any NSFilePresenter)?) {
     guard (try? ItemLocator.locateFormer(new.pathBytes)) == nil else { return }
     let from = old.standardizedFileURL.path

@@ -75,8 +75,8 @@ struct EditCount: Sendable {
   }
 }
 
-/// What is in a document, as it was loaded or stored. Handed between the main actor and the disk's thread, one
-/// at a time.
+/// What is in a document, as it was loaded or stored. Handed between the main actor and the disk's
+/// thread, one at a time.
 struct DocumentContents: @unchecked Sendable {
   enum Value {
     case data(Data)

@@ -5,7 +5,8 @@ internal import Glibc
 extension FileWrapper {
   // MARK: Reading
 
-  /// Whether what is at `url` is what was read or written there: contents are not compared, nor read.
+  /// Whether what is at `url` is what was read or written there: contents are not compared, nor
+  /// read.
   public func matchesContents(of url: URL) -> Bool {
     guard let source, let stamp = FileStamp(url) else { return false }
     switch kind {
@@ -42,18 +43,18 @@ extension FileWrapper {
       kind = .directory(children)
     } else {
       throw UbiquityErrors.cocoa(
-        .fileReadUnknown, "\(url.path) is no file, directory or symbolic link", at: url)
+        .fileReadUnknown, "\"\(url.path)\" is not a file, directory or symbolic link", at: url)
     }
   }
 
   // MARK: Writing
 
-  /// Writes what differs from what is at `url`, and removes from a directory what is not in the wrapper. `originalContentsURL`,
-  /// where the wrapper's files were read, is where contents that were never read are taken from; nil: where they were
-  /// read from.
+  /// Writes what differs from what is at `url`, and removes from a directory what is not in the
+  /// wrapper. `originalContentsURL`, where the wrapper's files were read, is where contents that
+  /// were never read are taken from; nil: where they were read from.
   ///
-  /// Throws what the disk reports; files that were not changed by then are the old ones. A content that changed on the
-  /// disk since the wrapper was made, and was never read, is an error.
+  /// Throws what the disk reports; files that were not changed by then are the old ones. A content
+  /// that changed on the disk since the wrapper was made, and was never read, is an error.
   public func write(
     to url: URL, options: WritingOptions = [], originalContentsURL: URL? = nil
   ) throws {
@@ -133,7 +134,7 @@ extension FileWrapper {
     }
     throw UbiquityErrors.cocoa(
       .fileReadUnknown,
-      "\(source?.url.path ?? filename ?? "a file") changed on the disk after it was opened",
+      "\(source?.url.path ?? filename ?? "a file") changed on disk after it was opened",
       at: source?.url)
   }
 
@@ -166,7 +167,8 @@ private struct WrapperChange {
     removed.isEmpty && directories.isEmpty && files.isEmpty && links.isEmpty && ended.isEmpty
   }
 
-  /// All contents go to the disk first, in `staging`, which is removed by the caller; then the names change.
+  /// All contents go to the disk first, in `staging`, which is removed by the caller; then the
+  /// names change.
   func perform(_ staging: URL) throws {
     // A directory that is new appears with all that is in it.
     let top = directories.first.flatMap { FileStamp($0) == nil ? $0 : nil }

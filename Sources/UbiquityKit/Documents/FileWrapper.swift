@@ -2,9 +2,9 @@ public import Foundation
 
 /// A file, a directory or a symbolic link in memory; a document's content where that is a package.
 ///
-/// What is on the disk is read when it is asked for, and what did not change since it was read is not
-/// written again, so that it is not uploaded again either. A regular file's content and a link's destination never
-/// change: another child takes the place of one that is to change.
+/// What is on the disk is read when it is asked for, and what did not change since it was read is
+/// not written again, so that it is not uploaded again either. A regular file's content and a
+/// link's destination never change: another child takes the place of one that is to change.
 ///
 /// Of one thread at a time. Foundation on Linux does not have it. Source: Apple's documentation of
 /// `FileWrapper`; the iCloud Design Guide, "Design for Network Transfer Efficiency".
@@ -25,9 +25,9 @@ open class FileWrapper {
     public let rawValue: UInt
     public init(rawValue: UInt) { self.rawValue = rawValue }
 
-    /// Each file is the old one or the new one at any time, and a directory that is new appears as a
-    /// whole. Of a directory that is there the files change one after the other, when all of them are on the disk: what
-    /// keeps others from seeing that is a claim for writing.
+    /// Each file is the old one or the new one at any time, and a directory that is new appears as
+    /// a whole. Of a directory that is there the files change one after the other, when all of them
+    /// are on the disk: what keeps others from seeing that is a claim for writing.
     public static let atomic = WritingOptions(rawValue: 1 << 0)
     /// The wrapper, and those in it, take the names that they were written to.
     public static let withNameUpdating = WritingOptions(rawValue: 1 << 1)
@@ -58,8 +58,9 @@ open class FileWrapper {
 
   // MARK: Making
 
-  /// What is at `url`. Reads names and attributes of all that is in a directory, and contents when they are asked
-  /// for. Throws where nothing is, or what is there cannot be read, or is no file, directory or symbolic link.
+  /// What is at `url`. Reads names and attributes of all that is in a directory, and contents when
+  /// they are asked for. Throws where nothing is, or what is there cannot be read, or is no file,
+  /// directory or symbolic link.
   public init(url: URL, options: ReadingOptions = []) throws {
     kind = .file(nil)
     try read(from: url, options: options)
@@ -88,8 +89,8 @@ open class FileWrapper {
   /// A symbolic link.
   open var isSymbolicLink: Bool { if case .link = kind { true } else { false } }
 
-  /// A file's content; nil of what is no file, or cannot be read, or changed on the disk since the wrapper was made: a content
-  /// that does not belong to the others is none.
+  /// A file's content; nil of what is no file, or cannot be read, or changed on the disk since the
+  /// wrapper was made: a content that does not belong to the others is none.
   open var regularFileContents: Data? {
     guard case .file(let data) = kind else { return nil }
     if let data { return data }
@@ -110,15 +111,16 @@ open class FileWrapper {
 
   // MARK: Children
 
-  /// Puts a wrapper into the directory, and gives the name that it has there: the preferred one, with a number before its
-  /// extension where that is taken. The child has to have a preferred name.
+  /// Puts a wrapper into the directory, and gives the name that it has there: the preferred one,
+  /// with a number before its extension where that is taken. The child has to have a preferred
+  /// name.
   @discardableResult
   open func addFileWrapper(_ child: FileWrapper) -> String {
     guard case .directory(var children) = kind else {
-      preconditionFailure("only a directory has file wrappers in it")
+      preconditionFailure("only a directory contains file wrappers")
     }
     guard let preferred = child.preferredFilename, !preferred.isEmpty, !preferred.contains("/")
-    else { preconditionFailure("a file wrapper that is added needs a preferred file name") }
+    else { preconditionFailure("the added file wrapper has no preferredFilename") }
     if let name = keyForChildFileWrapper(child) { return name }
     var name = preferred
     var number = 1

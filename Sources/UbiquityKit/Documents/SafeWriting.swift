@@ -47,7 +47,8 @@ enum SafeWriting {
     _ url: URL, with data: Data, attributes: [String: [UInt8]] = [:]
   ) throws(CocoaError) {
     if data.isEmpty, FileStamp(url)?.isRegularFile == true {
-      // An empty file that takes another's place would be another item; and half of nothing is nothing.
+      // An empty file that takes another's place would be another item; and half of nothing is
+      // nothing.
       return try ItemCalls.onDisk(url) { path throws(Errno) in
         for (name, value) in attributes { try path.setAttribute(name, value) }
         try path.open(O_WRONLY | O_TRUNC).synchronize()

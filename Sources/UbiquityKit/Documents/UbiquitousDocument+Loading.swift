@@ -108,7 +108,8 @@ extension UbiquitousDocument {
 
   // MARK: What others did
 
-  /// Looks whether the file is what was loaded, and takes it over if it is not and nothing is unsaved.
+  /// Looks whether the file is what was loaded, and takes it over if it is not and nothing is
+  /// unsaved.
   func check() async {
     guard !documentState.contains(.closed), !isChecking else {
       mustCheckAgain = isChecking
@@ -138,7 +139,8 @@ extension UbiquitousDocument {
       }
       guard !documentState.contains(.closed) else { return }
       if let isInConflict { setState(.inConflict, isInConflict) }
-      // Edits that were made meanwhile stay, and so do their stamps: the next save finds the other content.
+      // Edits that were made meanwhile stay, and so do their stamps: the next save finds the other
+      // content.
       guard let found, !hasUnsavedChanges else { return }
       if case .data(let new) = found.contents.value, case .data(let old)? = loaded?.value,
         new == old, found.version == nil || !disabling.contains(.newerFormat)

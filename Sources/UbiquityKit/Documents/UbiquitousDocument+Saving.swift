@@ -3,7 +3,8 @@ internal import Foundation
 extension UbiquitousDocument {
   // MARK: When
 
-  /// Sees to it that what is unsaved is saved soon: a moment after the last edit, and not put off for ever.
+  /// Sees to it that what is unsaved is saved soon: a moment after the last edit, and not put off
+  /// for ever.
   func noteUnsaved() {
     guard hasUnsavedChanges, !documentState.contains(.closed) else {
       autosaving?.cancel()
@@ -53,7 +54,7 @@ extension UbiquitousDocument {
     guard !disabling.contains(.newerFormat) else {
       throw UbiquityErrors.cocoa(
         .fileWriteNoPermission,
-        "“\(url.lastPathComponent)” is of a newer format than this program writes", at: url)
+        "\"\(url.lastPathComponent)\" has a newer format than this program writes", at: url)
     }
     guard operation == .forCreating || !documentState.contains(.closed) else {
       throw UbiquityErrors.cocoa(
@@ -64,7 +65,7 @@ extension UbiquitousDocument {
     guard let given = DocumentContents(any) else {
       throw UbiquityErrors.cocoa(
         .featureUnsupported,
-        "contents(forType:) gives Data or a FileWrapper, not \(type(of: any))", at: url)
+        "contents(forType:) must return Data or a FileWrapper, not \(type(of: any))", at: url)
     }
     let snapshot = given.snapshot()
     let writing = Writing(
@@ -209,7 +210,7 @@ extension UbiquitousDocument {
         isSaved
           ? nil
           : UbiquityErrors.cocoa(
-            .fileWriteUnknown, "“\(localizedName)” could not be saved", at: fileURL))
+            .fileWriteUnknown, "cannot save \"\(localizedName)\"", at: fileURL))
     }
   }
 
@@ -222,7 +223,8 @@ extension UbiquitousDocument {
 }
 
 extension DocumentContents {
-  /// What can be written while the program goes on with the contents, and what to do with them afterwards.
+  /// What can be written while the program goes on with the contents, and what to do with them
+  /// afterwards.
   struct Snapshot {
     let contents: DocumentContents
     fileprivate var pairs: [(original: FileWrapper, copy: FileWrapper)] = []

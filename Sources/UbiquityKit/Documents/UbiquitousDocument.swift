@@ -1,24 +1,30 @@
 public import Foundation
 internal import Platform
 
-/// A document that is a file or a package of a ubiquity container: it coordinates, presents itself, saves by itself, takes
-/// over what other devices do, and says when there is a conflict. A subclass says what is in it.
+/// A document that is a file or a package of a ubiquity container: it coordinates, presents itself,
+/// saves by itself, takes over what other devices do, and says when there is a conflict. A subclass
+/// says what is in it.
 ///
-/// A subclass overrides `contents(forType:)` and `load(fromContents:ofType:)`, with `Data` for a file and
-/// `FileWrapper` for a package, and calls `updateChangeCount(.done)` when somebody edited it. The rest is here:
+/// A subclass overrides `contents(forType:)` and `load(fromContents:ofType:)`, with `Data` for a
+/// file and `FileWrapper` for a package, and calls `updateChangeCount(.done)` when somebody edited
+/// it. The rest is here:
 ///
-/// - **Saving** happens a moment after an edit, before others read or change the file, and when the document
-///   closes. What is written takes the old content's place as a whole and is on the disk then. A content that is what was
-///   loaded or saved last is not written: scrolling is no edit.
-/// - **Changes of others**, programs or devices, are loaded when there are no unsaved changes. Before they come, what is
-///   unsaved is saved, so that both contents are there and the container decides which is current. A content that came unasked is
-///   kept beside the document, as `NAME 2.EXTENSION`, when it is saved.
-/// - **Moves** are followed: `fileURL` changes. **Deletion** closes the document, after it was saved.
-/// - **Conflicts** set `State.inConflict` as long as `NSFileVersion.unresolvedConflictVersionsOfItem(at:)` has some.
+/// - **Saving** happens a moment after an edit, before others read or change the file, and when the
+///   document closes. What is written takes the old content's place as a whole and is on the disk
+///   then. A content that is what was loaded or saved last is not written: scrolling is no edit.
+/// - **Changes of others**, programs or devices, are loaded when there are no unsaved changes.
+///   Before they come, what is unsaved is saved, so that both contents are there and the container
+///   decides which is current. A content that came unasked is kept beside the document, as `NAME
+///   2.EXTENSION`, when it is saved.
+/// - **Moves** are followed: `fileURL` changes. **Deletion** closes the document, after it was
+///   saved.
+/// - **Conflicts** set `State.inConflict` as long as
+///   `NSFileVersion.unresolvedConflictVersionsOfItem(at:)` has some.
 /// - **Format versions**: see `formatVersion`.
 ///
-/// For the main actor; the disk is used on another thread. Source: Apple's documentation of `UIDocument`; the iCloud Design
-/// Guide, "App Responsibilities for Using iCloud Documents" and "Designing a Document File Format for iCloud".
+/// For the main actor; the disk is used on another thread. Source: Apple's documentation of
+/// `UIDocument`; the iCloud Design Guide, "App Responsibilities for Using iCloud Documents" and
+/// "Designing a Document File Format for iCloud".
 @MainActor
 open class UbiquitousDocument: NSFilePresenter {
   /// What is true of a document. Source: Apple's documentation of `UIDocument.State`.
@@ -73,48 +79,56 @@ open class UbiquitousDocument: NSFilePresenter {
   var isChecking = false
   var mustCheckAgain = false
 
-  /// A document at `fileURL`, which need not be there yet: `open` loads it, `save(to:for:)` makes it.
+  /// A document at `fileURL`, which need not be there yet: `open` loads it, `save(to:for:)` makes
+  /// it.
   public init(fileURL: URL) {
     core = DocumentCore(fileURL)
   }
 
   // MARK: To be overridden
 
-  /// What is to be stored: `Data`, or a `FileWrapper`. Errors are those of saving. The default throws: a document without
-  /// content is none.
+  /// What is to be stored: `Data`, or a `FileWrapper`. Errors are those of saving. The default
+  /// throws: a document without content is none.
   open func contents(forType typeName: String) throws -> Any {
     throw UbiquityErrors.cocoa(
-      .featureUnsupported, "\(type(of: self)) has no contents(forType:)", at: nil)
+      .featureUnsupported, "\(type(of: self)) does not override contents(forType:)", at: nil)
   }
 
-  /// Takes over what was stored: `Data` of a file, a `FileWrapper` of a directory. Called when the document is opened, and
-  /// whenever another content has come. `typeName` is the name's extension. The default throws.
+  /// Takes over what was stored: `Data` of a file, a `FileWrapper` of a directory. Called when the
+  /// document is opened, and whenever another content has come. `typeName` is the name's extension.
+  /// The default throws.
   open func load(fromContents contents: Any, ofType typeName: String?) throws {
     throw UbiquityErrors.cocoa(
-      .featureUnsupported, "\(type(of: self)) has no load(fromContents:ofType:)", at: nil)
+      .featureUnsupported, "\(type(of: self)) does not override load(fromContents:ofType:)",
+      at: nil)
   }
 
-  /// Something went wrong while the document was opened, saved or taken over. The default does nothing.
+  /// Something went wrong while the document was opened, saved or taken over. The default does
+  /// nothing.
   open func handleError(_ error: any Error, userInteractionPermitted: Bool) {}
 
-  /// Called before somebody else changes the document: it is not to be edited until `enableEditing`.
+  /// Called before somebody else changes the document: it is not to be edited until
+  /// `enableEditing`.
   open func disableEditing() {}
 
   /// Called when the document may be edited again.
   open func enableEditing() {}
 
-  /// The version of the format in which this program writes the document. It is stored with the document, as the extended
-  /// attribute `user.document.formatVersion`, which goes to every device; 0, the default, stores none.
+  /// The version of the format in which this program writes the document. It is stored with the
+  /// document, as the extended attribute `user.document.formatVersion`, which goes to every device;
+  /// 0, the default, stores none.
   ///
-  /// A document of a greater version was written by a newer program: it opens for reading alone, with a
-  /// `NewerDocumentFormat` for `handleError`, so that an older program does not spoil it. Source: the iCloud Design
-  /// Guide, "Use a format version number".
+  /// A document of a greater version was written by a newer program: it opens for reading alone,
+  /// with a `NewerDocumentFormat` for `handleError`, so that an older program does not spoil it.
+  /// Source: the iCloud Design Guide, "Use a format version number".
   open class var formatVersion: Int { 0 }
 
-  /// The format version of a content, where that says it itself; nil, the default: as the attribute says.
+  /// The format version of a content, where that says it itself; nil, the default: as the attribute
+  /// says.
   open func formatVersion(ofContents contents: Any) -> Int? { nil }
 
-  /// Whether the document may be edited, and so saved as `formatVersion`, when it is of this version.
+  /// Whether the document may be edited, and so saved as `formatVersion`, when it is of this
+  /// version.
   open func canEdit(formatVersion version: Int) -> Bool { version <= Self.formatVersion }
 
   /// Seconds without a further edit after which the document is saved. 1.
@@ -164,17 +178,18 @@ open class UbiquitousDocument: NSFilePresenter {
 
   // MARK: Its life
 
-  /// Loads it, waiting for its download, and presents it. False, after `handleError`, when that cannot be done. One that is open
-  /// already stays as it is.
+  /// Loads it, waiting for its download, and presents it. False, after `handleError`, when that
+  /// cannot be done. One that is open already stays as it is.
   @discardableResult
   open func open() async -> Bool { await performOpen() }
 
-  /// Saves what is unsaved, and lets go of the file. False, and still open, when it cannot be saved.
+  /// Saves what is unsaved, and lets go of the file. False, and still open, when it cannot be
+  /// saved.
   @discardableResult
   open func close() async -> Bool { await performClose() }
 
-  /// Stores the content at `url`. With `.forCreating` the document is there from then on, and open; what was there is
-  /// replaced. False, after `handleError`, when that cannot be done.
+  /// Stores the content at `url`. With `.forCreating` the document is there from then on, and open;
+  /// what was there is replaced. False, after `handleError`, when that cannot be done.
   @discardableResult
   open func save(to url: URL, for operation: SaveOperation) async -> Bool {
     await performSave(to: url, for: operation)
@@ -187,7 +202,8 @@ open class UbiquitousDocument: NSFilePresenter {
     return await save(to: fileURL, for: .forOverwriting)
   }
 
-  /// Takes over what is stored at `url`, and drops what is unsaved. What is not the document's own file counts as an edit.
+  /// Takes over what is stored at `url`, and drops what is unsaved. What is not the document's own
+  /// file counts as an edit.
   @discardableResult
   open func revert(toContentsOf url: URL) async -> Bool { await performRevert(to: url) }
 
@@ -245,8 +261,8 @@ public struct NewerDocumentFormat: LocalizedError, Hashable, Sendable {
   public let supportedVersion: Int
 
   public var errorDescription: String? {
-    "“\(url.lastPathComponent)” was written in version \(documentVersion) of its format, and this program "
-      + "knows version \(supportedVersion): it can be read, not changed, until the program is updated"
+    "\"\(url.lastPathComponent)\" has format version \(documentVersion), but this program supports "
+      + "only version \(supportedVersion). Update the program to change the document."
   }
 }
 

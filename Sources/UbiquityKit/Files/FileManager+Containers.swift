@@ -5,29 +5,29 @@ internal import Platform
 internal import SystemPackage
 
 extension FileManager {
-  /// The directory of a ubiquity container, mounted and ready to be written to; nil when nobody is signed
-  /// in, and whenever it cannot be had:
+  /// The directory of a ubiquity container, mounted and ready to be written to; nil when nobody is
+  /// signed in, and whenever it cannot be had:
   /// ``Foundation/FileManager/ubiquityContainerURL(forIdentifier:)`` says why.
   ///
   /// Nil as the identifier is the first of ``UbiquityEntitlements/ubiquityContainerIdentifiers``. A
-  /// container that the account does not have is made; it has one directory, `Documents`. One that is
-  /// mounted anywhere by this user's daemon is used where it is; else it is mounted at `mounts/IDENTIFIER`
-  /// in the state directory, and stays so when the program ends.
+  /// container that the account does not have is made; it has one directory, `Documents`. One that
+  /// is mounted anywhere by this user's daemon is used where it is; else it is mounted at
+  /// `mounts/IDENTIFIER` in the state directory, and stays so when the program ends.
   ///
-  /// It may start the daemon and ask the backend: not on the main thread. A container that is on this
-  /// device is had offline too.
+  /// It may start the daemon and ask the backend: not on the main thread. A container that is on
+  /// this device is had offline too.
   ///
   /// Source: iCloud Design Guide, "Prepare Your App to Use iCloud" and Listing 1-5.
   public func url(forUbiquityContainerIdentifier identifier: String?) -> URL? {
     try? ContainerMounting.url(identifier)
   }
 
-  /// As ``Foundation/FileManager/url(forUbiquityContainerIdentifier:)``, without blocking the caller's
-  /// thread, and with the reason.
+  /// As ``Foundation/FileManager/url(forUbiquityContainerIdentifier:)``, without blocking the
+  /// caller's thread, and with the reason.
   ///
-  /// Throws `CocoaError`: `ubiquitousFileUbiquityServerNotAvailable` when the container is not on this
-  /// device and the backend cannot be reached, `fileReadNoPermission` when nobody is signed in,
-  /// `fileReadInvalidFileName` for what is no container's name.
+  /// Throws `CocoaError`: `ubiquitousFileUbiquityServerNotAvailable` when the container is not on
+  /// this device and the backend cannot be reached, `fileReadNoPermission` when nobody is signed
+  /// in, `fileReadInvalidFileName` for what is no container's name.
   public func ubiquityContainerURL(forIdentifier identifier: String?) async throws -> URL {
     try await ItemCalls.onThread { try ContainerMounting.url(identifier) }
   }
@@ -41,12 +41,13 @@ private enum ContainerMounting {
     guard let id = identifier ?? UbiquityEntitlements.ubiquityContainerIdentifiers.first else {
       throw UbiquityErrors.cocoa(
         .fileReadInvalidFileName,
-        "no container is named, and neither UbiquityEntitlements nor UBIQUITYFS_CONTAINERS has one",
+        "no container identifier: pass one, or set UbiquityEntitlements or UBIQUITYFS_CONTAINERS",
         at: nil)
     }
     let service = Service.shared
     guard IdentityMonitor.identity(state: service.stateDirectory) != nil else {
-      throw UbiquityErrors.cocoa(.fileReadNoPermission, "nobody is signed in", at: nil)
+      throw UbiquityErrors.cocoa(
+        .fileReadNoPermission, "not signed in; run `ubiquityfs account sign-in`", at: nil)
     }
     return try turn.withLock { _ throws(CocoaError) in
       do throws(ControlError) {
@@ -78,7 +79,8 @@ private enum ContainerMounting {
       }
     }
     throw ControlError(
-      .busy, "\(id) cannot be mounted at \(service.stateDirectory)/mounts/\(id): it is in use")
+      .busy,
+      "cannot mount \(id) at \"\(service.stateDirectory)/mounts/\(id)\": the directory is in use")
   }
 
   private static func place(_ service: Service) throws(ControlError) -> String {
@@ -87,7 +89,7 @@ private enum ContainerMounting {
       try Files.makeDirectories(path)
       return String(decoding: try ItemLocator.resolveLocation(Array(path.utf8)), as: UTF8.self)
     } catch {
-      throw ControlError(.failed, "\(path) cannot be made: \(error)")
+      throw ControlError(.failed, "cannot create \"\(path)\": \(error)")
     }
   }
 }

@@ -6,8 +6,8 @@ internal import Platform
 extension FileManager {
   /// Whether there is an item at the URL and it is in a ubiquity container that is mounted.
   ///
-  /// What is never uploaded (`.nosync`) is in its container all the same. Asks no daemon and no backend.
-  /// For any thread.
+  /// What is never uploaded (`.nosync`) is in its container all the same. Asks no daemon and no
+  /// backend. For any thread.
   public func isUbiquitousItem(at url: URL) -> Bool {
     switch try? ItemState.attribute(ItemState.container, of: url) {
     case .value: true
@@ -17,10 +17,12 @@ extension FileManager {
     }
   }
 
-  /// Has the content of an item brought to this device, of a directory all that is below it, and returns.
+  /// Has the content of an item brought to this device, of a directory all that is below it, and
+  /// returns.
   ///
-  /// Of what is here already nothing is done. A coordinated read, or opening and reading, brings the
-  /// content as well; so does ``Foundation/FileManager/downloadUbiquitousItem(at:)``, which waits for it.
+  /// Of what is here already nothing is done. A coordinated read, or opening and reading, brings
+  /// the content as well; so does ``Foundation/FileManager/downloadUbiquitousItem(at:)``, which
+  /// waits for it.
   ///
   /// Throws `CocoaError`: `fileReadNoSuchFile` for what is in no container,
   /// `ubiquitousFileUbiquityServerNotAvailable` in airplane mode. What fails later is the item's
@@ -33,23 +35,24 @@ extension FileManager {
       Methods.Download.self, DownloadRequest(items: [item], waits: false), .downloading, at: url)
   }
 
-  /// Brings the content of an item to this device, of a directory all that is below it, and returns when it
-  /// is here and the newest that is known of.
+  /// Brings the content of an item to this device, of a directory all that is below it, and returns
+  /// when it is here and the newest that is known of.
   ///
   /// Throws as ``Foundation/FileManager/startDownloadingUbiquitousItem(at:)``, and
-  /// `ubiquitousFileUnavailable` when the content cannot be had, for one because the device that saved it
-  /// has not sent it yet. A download goes on when the task is cancelled.
+  /// `ubiquitousFileUnavailable` when the content cannot be had, for one because the device that
+  /// saved it has not sent it yet. A download goes on when the task is cancelled.
   public func downloadUbiquitousItem(at url: URL) async throws {
     try await ItemCalls.onThread { try Downloads.bring(url) }
   }
 
-  /// Gives back the room that the content of an item takes on this device; of a directory, of all that is
-  /// below it. The item stays, and its content comes again when it is read.
+  /// Gives back the room that the content of an item takes on this device; of a directory, of all
+  /// that is below it. The item stays, and its content comes again when it is read.
   ///
-  /// Whoever presents the item is asked first, and given 5 s. Throws `CocoaError`: `fileLocking` while
-  /// it is open, pinned, not uploaded yet or claimed by anybody, this program's own coordinated accesses
-  /// included (elsewhere that would wait for ever); `fileWriteNoPermission` for what is never
-  /// uploaded (`.nosync`); `fileNoSuchFile` for what is in no container. Not on the main thread.
+  /// Whoever presents the item is asked first, and given 5 s. Throws `CocoaError`: `fileLocking`
+  /// while it is open, pinned, not uploaded yet or claimed by anybody, this program's own
+  /// coordinated accesses included (elsewhere that would wait for ever); `fileWriteNoPermission`
+  /// for what is never uploaded (`.nosync`); `fileNoSuchFile` for what is in no container. Not on
+  /// the main thread.
   ///
   /// Source: iCloud Design Guide, "Your App Can Help Manage Local Storage in Some Cases".
   public func evictUbiquitousItem(at url: URL) throws {
@@ -67,13 +70,14 @@ enum Downloads {
         Methods.Download.self, DownloadRequest(items: [item], waits: true), .downloading, at: url)
       let report = try ItemCalls.call(
         Methods.ItemStatus.self, ItemsRequest(items: [item]), .downloading, at: url)
-      guard let status = report.items.first, status.downloadingStatus != "current" else { return }
+      guard let status = report.items.first, status.downloadingStatus != .current else { return }
       _ = try ItemCalls.call(
         Methods.Sync.self, SyncRequest(items: [item], waits: true, timeout: 60), .downloading,
         at: url)
     }
     throw UbiquityErrors.cocoa(
-      .ubiquitousFileUnavailable, "other devices change it faster than it comes", at: url)
+      .ubiquitousFileUnavailable, "remote devices change the item faster than it downloads",
+      at: url)
   }
 }
 

@@ -8,24 +8,24 @@ internal import SystemPackage
 extension FileManager {
   /// Moves a file or a directory with all that is in it into a container, or out of it.
   ///
-  /// With `true` it goes from `url`, outside of containers, to `destinationURL`, in one; the URL of the
-  /// destination is the item's new one, and its directory is there. With `false` it goes the other way, and
-  /// leaves the account on every device: its content is brought here first.
+  /// With `true` it goes from `url`, outside of containers, to `destinationURL`, in one; the URL of
+  /// the destination is the item's new one, and its directory is there. With `false` it goes the
+  /// other way, and leaves the account on every device: its content is brought here first.
   ///
-  /// In a container it appears, and goes, as a whole: with one rename, under a claim for writing that
-  /// presenters are asked about and others wait for. At no moment is it in neither place, even if the
-  /// program or the machine stops: its copy is on the disk before the original goes. It may then be in
-  /// both. Modes, times, extended attributes, holes and links come along; sockets and devices do not, and
-  /// make it fail.
+  /// In a container it appears, and goes, as a whole: with one rename, under a claim for writing
+  /// that presenters are asked about and others wait for. At no moment is it in neither place, even
+  /// if the program or the machine stops: its copy is on the disk before the original goes. It may
+  /// then be in both. Modes, times, extended attributes, holes and links come along; sockets and
+  /// devices do not, and make it fail.
   ///
-  /// Throws `CocoaError`, and then nothing has moved: `fileWriteFileExists` where there is something at the
-  /// destination, `fileNoSuchFile` where there is nothing to move or no directory to move to,
-  /// `featureUnsupported` when both are in containers or neither is (that is what `moveItem(at:to:)` is
-  /// for), `fileLocking` when a program writes to it meanwhile, `fileWriteOutOfSpace`, and those of
-  /// ``Foundation/FileManager/downloadUbiquitousItem(at:)``.
+  /// Throws `CocoaError`, and then nothing has moved: `fileWriteFileExists` where there is
+  /// something at the destination, `fileNoSuchFile` where there is nothing to move or no directory
+  /// to move to, `featureUnsupported` when both are in containers or neither is (that is what
+  /// `moveItem(at:to:)` is for), `fileLocking` when a program writes to it meanwhile,
+  /// `fileWriteOutOfSpace`, and those of ``Foundation/FileManager/downloadUbiquitousItem(at:)``.
   ///
-  /// It copies, waits for claims and may wait for the backend: not on the main thread, and not within a
-  /// coordinated access to either of the two.
+  /// It copies, waits for claims and may wait for the backend: not on the main thread, and not
+  /// within a coordinated access to either of the two.
   ///
   /// Source: the iOS 5 Tech Talk, "Moving a File into or out of the Ubiquity Container".
   public func setUbiquitous(_ flag: Bool, itemAt url: URL, destinationURL: URL) throws {
@@ -36,14 +36,14 @@ extension FileManager {
     }
   }
 
-  /// `setUbiquitous(true, itemAt:destinationURL:)` without blocking the caller's thread. It goes on when the
-  /// task is cancelled.
+  /// `setUbiquitous(true, itemAt:destinationURL:)` without blocking the caller's thread. It goes on
+  /// when the task is cancelled.
   public func moveItem(at url: URL, intoContainerAt destinationURL: URL) async throws {
     try await ItemCalls.onThread { try ItemMoving.into(url, destinationURL) }
   }
 
-  /// `setUbiquitous(false, itemAt:destinationURL:)` without blocking the caller's thread. It goes on when the
-  /// task is cancelled.
+  /// `setUbiquitous(false, itemAt:destinationURL:)` without blocking the caller's thread. It goes
+  /// on when the task is cancelled.
   public func moveItem(at url: URL, outOfContainerTo destinationURL: URL) async throws {
     try await ItemCalls.onThread { try ItemMoving.out(url, destinationURL) }
   }
@@ -54,10 +54,10 @@ private enum ItemMoving {
 
   static func into(_ url: URL, _ destination: URL) throws(CocoaError) {
     let source = try path(url, mustBeThere: true)
-    guard isOutside(url) else { throw unsupported("it is in a container already", url) }
+    guard isOutside(url) else { throw unsupported("the item is already in a container", url) }
     let place = try former(destination)
     guard let place, !VersionsPlace.contains(place) else {
-      throw unsupported("the destination is in no container", destination)
+      throw unsupported("the destination is not in a container", destination)
     }
     let target = try path(destination, mustBeThere: false)
     let mountpoint = FilePath(String(decoding: place.mountpoint.bytes, as: UTF8.self))
@@ -86,10 +86,10 @@ private enum ItemMoving {
 
   static func out(_ url: URL, _ destination: URL) throws(CocoaError) {
     let source = try path(url, mustBeThere: true)
-    guard !isOutside(url) else { throw unsupported("it is in no container", url) }
+    guard !isOutside(url) else { throw unsupported("the item is not in a container", url) }
     let item = try ItemCalls.locate(url, .writing)
     guard !item.path.bytes.isEmpty, !VersionsPlace.contains(item) else {
-      throw unsupported("it is no item of a container", url)
+      throw unsupported("this is not an item of a container", url)
     }
     guard try former(destination) == nil else {
       throw unsupported("the destination is in a container", destination)
@@ -171,7 +171,7 @@ private enum ItemMoving {
   private static func checkUnchanged(_ copy: TreeCopy, _ url: URL) throws(CocoaError) {
     guard let changed = copy.firstChange() else { return }
     throw UbiquityErrors.cocoa(
-      .fileLocking, "\(changed) was changed while it was moved; nothing has moved", at: url)
+      .fileLocking, "\"\(changed)\" changed during the move; nothing was moved", at: url)
   }
 
   private static func doing<Value>(_ url: URL, _ body: () throws(Errno) -> Value)

@@ -3,8 +3,8 @@ internal import Glibc
 internal import Platform
 internal import SystemPackage
 
-/// System calls on paths that need not be UTF-8, with typed errors and retried `EINTR`. No link at the end
-/// of a path is followed.
+/// System calls on paths that need not be UTF-8, with typed errors and retried `EINTR`. No link at
+/// the end of a path is followed.
 extension FilePath {
   @discardableResult
   private func call<Result: SignedInteger>(_ body: (UnsafePointer<CChar>) -> Result) throws(Errno)

@@ -5,8 +5,8 @@ internal import Platform
 
 /// Posts `NSUbiquityIdentityDidChange`.
 ///
-/// The daemon says when an account is signed in or out. What it did while there was no connection shows
-/// when there is one again: every connecting compares.
+/// The daemon says when an account is signed in or out. What it did while there was no connection
+/// shows when there is one again: every connecting compares.
 final class IdentityMonitor: Sendable {
   static let shared = IdentityMonitor(service: .shared)
 
@@ -51,7 +51,8 @@ final class IdentityMonitor: Sendable {
     }
   }
 
-  /// What is now counts, not what was said: of several changes in a row the last one is told at least.
+  /// What is now counts, not what was said: of several changes in a row the last one is told at
+  /// least.
   private func compareLater() {
     posts.async { [self] in
       let now = Self.identity(state: service.stateDirectory)

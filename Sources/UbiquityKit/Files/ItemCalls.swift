@@ -4,14 +4,15 @@ internal import Foundation
 internal import Platform
 internal import SystemPackage
 
-/// Asking the daemon about items that are named by URL. Blocking, for any thread but the connection's.
+/// Asking the daemon about items that are named by URL. Blocking, for any thread but the
+/// connection's.
 enum ItemCalls {
   static func path(_ url: URL) throws(CocoaError) -> FilePath {
     let path: FilePath? = url.withUnsafeFileSystemRepresentation { name in
       name.map { FilePath(platformString: $0) }
     }
     guard url.isFileURL, let path, !path.isEmpty else {
-      throw UbiquityErrors.cocoa(.fileReadUnsupportedScheme, "this is no file URL", at: url)
+      throw UbiquityErrors.cocoa(.fileReadUnsupportedScheme, "the URL is not a file URL", at: url)
     }
     return path
   }
@@ -78,8 +79,8 @@ enum ItemCalls {
 
   // MARK: Claims
 
-  /// Runs `body` while items are claimed for writing, as `NSFileCoordinator` would: whoever presents them
-  /// is asked, whoever has them is waited for, the sync engine too.
+  /// Runs `body` while items are claimed for writing, as `NSFileCoordinator` would: whoever
+  /// presents them is asked, whoever has them is waited for, the sync engine too.
   static func withClaim<Value>(
     on items: [ItemReference], options: [String], at url: URL,
     _ body: () throws(CocoaError) -> Value

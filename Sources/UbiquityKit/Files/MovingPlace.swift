@@ -3,10 +3,11 @@ internal import Glibc
 internal import Platform
 internal import SystemPackage
 
-/// A directory in which something is made ready or done away with, and which in a container no other device
-/// sees: its name ends in `.nosync`. What is in it appears, or goes, with one rename.
+/// A directory in which something is made ready or done away with, and which in a container no
+/// other device sees: its name ends in `.nosync`. What is in it appears, or goes, with one rename.
 ///
-/// Whoever made it holds it locked; what a program that was killed has left is removed by the next one.
+/// Whoever made it holds it locked; what a program that was killed has left is removed by the next
+/// one.
 struct MovingPlace {
   private static let prefix = ".moving-"
 

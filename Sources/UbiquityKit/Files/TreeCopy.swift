@@ -2,8 +2,8 @@ internal import Glibc
 internal import Platform
 internal import SystemPackage
 
-/// Copies a file or a tree to another file system, whole and durably: contents with their holes, modes,
-/// times, attributes, symbolic and hard links, and for root owners.
+/// Copies a file or a tree to another file system, whole and durably: contents with their holes,
+/// modes, times, attributes, symbolic and hard links, and for root owners.
 ///
 /// Knows what it has read, so that it can be said afterwards whether that has changed meanwhile.
 struct TreeCopy {

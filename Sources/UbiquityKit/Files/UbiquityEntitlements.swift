@@ -10,8 +10,8 @@ public enum UbiquityEntitlements {
   /// The program's containers, its main one first: that is the one which
   /// `url(forUbiquityContainerIdentifier: nil)` means. It keeps no program from others.
   ///
-  /// Until the program sets it, it is what the environment variable `UBIQUITYFS_CONTAINERS` has, separated
-  /// by commas or spaces. For any thread.
+  /// Until the program sets it, it is what the environment variable `UBIQUITYFS_CONTAINERS` has,
+  /// separated by commas or spaces. For any thread.
   public static var ubiquityContainerIdentifiers: [String] {
     get { set.withLock { $0 } ?? ofEnvironment }
     set { set.withLock { $0 = newValue } }

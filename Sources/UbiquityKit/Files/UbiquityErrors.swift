@@ -3,8 +3,8 @@ internal import Foundation
 internal import Glibc
 internal import SystemPackage
 
-/// Errors of the daemon and of the system as programs know them: Cocoa's codes, with the message for
-/// people in `NSLocalizedDescriptionKey`.
+/// Errors of the daemon and of the system as programs know them: Cocoa's codes, with the message
+/// for people in `NSLocalizedDescriptionKey`.
 enum UbiquityErrors {
   /// What was tried, where one code would not say it.
   enum Doing {
@@ -53,7 +53,7 @@ enum UbiquityErrors {
   }
 
   static var cancelled: CocoaError {
-    cocoa(.userCancelled, "The access was cancelled before its turn came.", at: nil)
+    cocoa(.userCancelled, "the access was cancelled while it waited", at: nil)
   }
 
   static func cocoa(

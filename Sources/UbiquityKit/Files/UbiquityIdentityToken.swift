@@ -2,9 +2,10 @@ public import Foundation
 
 /// Tells the iCloud account that is signed in from others, and nothing else of it.
 ///
-/// Two tokens are equal exactly if they are of one account, in whatever process and on whatever device.
-/// (Apple's differ from device to device: do not send one to another program that expects that.) It is
-/// archived with `NSKeyedArchiver`, or encoded as `Codable`, to be compared when the program starts anew.
+/// Two tokens are equal exactly if they are of one account, in whatever process and on whatever
+/// device. (Apple's differ from device to device: do not send one to another program that expects
+/// that.) It is archived with `NSKeyedArchiver`, or encoded as `Codable`, to be compared when the
+/// program starts anew.
 ///
 /// Source: iCloud Design Guide, "Prepare Your App to Use iCloud".
 public final class UbiquityIdentityToken: NSObject, NSSecureCoding, NSCopying, Codable, Sendable {

@@ -20,7 +20,8 @@ public let NSMetadataItemFSCreationDateKey = "kMDItemFSCreationDate"
 public let NSMetadataItemFSContentChangeDateKey = "kMDItemFSContentChangeDate"
 /// Whether other devices get the item: false of what is `.nosync`. An `NSNumber` of a truth value.
 public let NSMetadataItemIsUbiquitousKey = "NSMetadataItemIsUbiquitousKey"
-/// Whether there are versions of the item that somebody has to choose from. An `NSNumber` of a truth value.
+/// Whether there are versions of the item that somebody has to choose from. An `NSNumber` of a
+/// truth value.
 public let NSMetadataUbiquitousItemHasUnresolvedConflictsKey =
   "NSMetadataUbiquitousItemHasUnresolvedConflictsKey"
 /// Whether the content is here, and the newest: one of the three values below. A `String`.
@@ -38,7 +39,8 @@ public let NSMetadataUbiquitousItemDownloadingStatusCurrent =
 /// Whether a download was asked for, or is done. An `NSNumber` of a truth value.
 public let NSMetadataUbiquitousItemDownloadRequestedKey =
   "NSMetadataUbiquitousItemDownloadRequestedKey"
-/// Whether the content is here. Apple deprecates it in favour of the status. An `NSNumber` of a truth value.
+/// Whether the content is here. Apple deprecates it in favour of the status. An `NSNumber` of a
+/// truth value.
 public let NSMetadataUbiquitousItemIsDownloadedKey = "NSMetadataUbiquitousItemIsDownloadedKey"
 /// Whether the content is on its way here. An `NSNumber` of a truth value.
 public let NSMetadataUbiquitousItemIsDownloadingKey = "NSMetadataUbiquitousItemIsDownloadingKey"

@@ -3,11 +3,12 @@ internal import MetadataQueries
 
 /// A condition on the attributes of items, for ``NSMetadataQuery``.
 ///
-/// It stands for `NSPredicate`, which on Linux knows no format strings. The format is Apple's, as far as it
-/// makes sense for items: comparisons with `== != < <= > >= LIKE BEGINSWITH ENDSWITH CONTAINS IN BETWEEN`,
-/// `[c]` and `[d]`, `AND`, `OR`, `NOT`, and `%K` and `%@` for arguments. An attribute is written as the
-/// value of its constant, as the constant's name, or by its short name, as in `ubiquityfs query`. As in
-/// Spotlight, `==` takes `*` for any characters. `docs/queries.md` has the grammar.
+/// It stands for `NSPredicate`, which on Linux knows no format strings. The format is Apple's, as
+/// far as it makes sense for items: comparisons with `== != < <= > >= LIKE BEGINSWITH ENDSWITH
+/// CONTAINS IN BETWEEN`, `[c]` and `[d]`, `AND`, `OR`, `NOT`, and `%K` and `%@` for arguments. An
+/// attribute is written as the value of its constant, as the constant's name, or by its short name,
+/// as in `ubiquityfs query`. As in Spotlight, `==` takes `*` for any characters. `docs/queries.md`
+/// has the grammar.
 ///
 /// Source: Apple's Predicate Programming Guide, "Predicate Format String Syntax".
 public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
@@ -21,11 +22,11 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
 
   let condition: QueryPredicate
 
-  /// Parses a format. Arguments stand for `%K`, `%@`, `%d` and the like: `String`, numbers, `Bool`, `Date`,
-  /// `URL`, nil, and arrays of these.
+  /// Parses a format. Arguments stand for `%K`, `%@`, `%d` and the like: `String`, numbers, `Bool`,
+  /// `Date`, `URL`, nil, and arrays of these.
   ///
-  /// A format that is wrong, or arguments that do not fit it, end the program, as with `NSPredicate`.
-  /// What users write goes to ``init(parsing:arguments:)``.
+  /// A format that is wrong, or arguments that do not fit it, end the program, as with
+  /// `NSPredicate`. What users write goes to ``init(parsing:arguments:)``.
   public init(format: String, _ arguments: Any?...) {
     do throws(FormatError) {
       try self.init(parsing: format, arguments: arguments)
@@ -41,7 +42,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
       guard let value = Self.argument(argument) else {
         throw FormatError(
           description:
-            "argument \(index + 1) of the predicate “\(format)” is of a type that it cannot have",
+            "argument \(index + 1) of the predicate \"\(format)\" has an unsupported type",
           offset: 0)
       }
       converted.append(value)

@@ -1,10 +1,11 @@
 internal import ControlProtocol
 internal import Foundation
 
-/// From the connection's thread to the results and the notifications, which are on the query's queue.
+/// From the connection's thread to the results and the notifications, which are on the query's
+/// queue.
 extension NSMetadataQuery {
-  /// What to ask the daemon for, and of which start it is; nil when it was stopped. May block: places are
-  /// looked up.
+  /// What to ask the daemon for, and of which start it is; nil when it was stopped. May block:
+  /// places are looked up.
   func request() throws(ControlError) -> (QueryRequest, run: UInt64)? {
     let (phase, predicate, scopes, items, run) = state.withLock {
       ($0.phase, $0.predicate, $0.scopes, $0.items, $0.run)

@@ -2,19 +2,19 @@ internal import ControlProtocol
 public import Foundation
 internal import Platform
 
-/// Finds items in the account's containers by what is known of them, and goes on to tell of changes: of this
-/// device's programs, of other devices, of downloads and uploads.
+/// Finds items in the account's containers by what is known of them, and goes on to tell of
+/// changes: of this device's programs, of other devices, of downloads and uploads.
 ///
-/// Set ``predicate`` and ``searchScopes``, then call ``start()``. The results come in the background;
-/// notifications say so, on ``operationQueue`` or the main queue, and so does ``updates``. Results change only
-/// right before a notification, on that queue; between ``disableUpdates()`` and ``enableUpdates()`` they do not
-/// change at all. When the daemon ends and another begins, the query goes on by itself, and what is different
-/// then comes as an update.
+/// Set ``predicate`` and ``searchScopes``, then call ``start()``. The results come in the
+/// background; notifications say so, on ``operationQueue`` or the main queue, and so does
+/// ``updates``. Results change only right before a notification, on that queue; between
+/// ``disableUpdates()`` and ``enableUpdates()`` they do not change at all. When the daemon ends and
+/// another begins, the query goes on by itself, and what is different then comes as an update.
 ///
 /// May be used from any thread; results are best read on the queue that notifications come on.
 ///
-/// Source: Apple's documentation of `NSMetadataQuery`; iOS 5 Tech Talk, "Use NSMetadataQuery to Discover
-/// Changes in the Ubiquity Container".
+/// Source: Apple's documentation of `NSMetadataQuery`; iOS 5 Tech Talk, "Use NSMetadataQuery to
+/// Discover Changes in the Ubiquity Container".
 open class NSMetadataQuery: NSObject, @unchecked Sendable {
   /// How results are sorted. It stands for `NSSortDescriptor`, which on Linux knows no keys.
   public struct SortDescriptor: Hashable, Sendable {
@@ -72,9 +72,10 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
     set { state.withLock { $0.predicate = newValue } }
   }
 
-  /// Where to look: ``NSMetadataQueryUbiquitousDocumentsScope``, ``NSMetadataQueryUbiquitousDataScope``, and
-  /// directories as `URL` or path. Without a scope of the first two kinds both are taken, without a directory
-  /// all mounted containers. A change counts from the next start on.
+  /// Where to look: ``NSMetadataQueryUbiquitousDocumentsScope``,
+  /// ``NSMetadataQueryUbiquitousDataScope``, and directories as `URL` or path. Without a scope of
+  /// the first two kinds both are taken, without a directory all mounted containers. A change
+  /// counts from the next start on.
   open var searchScopes: [Any] {
     get { state.withLock { $0.scopes.value } }
     set {
@@ -83,7 +84,8 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
     }
   }
 
-  /// Looks at these items alone, `URL` or ``NSMetadataItem``, and at what is below those that are directories.
+  /// Looks at these items alone, `URL` or ``NSMetadataItem``, and at what is below those that are
+  /// directories.
   open var searchItems: [Any]? {
     get { state.withLock { $0.items?.value } }
     set {
@@ -92,14 +94,15 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
     }
   }
 
-  /// How results are sorted; in the order in which they were found without any. A change counts from the next
-  /// notification on.
+  /// How results are sorted; in the order in which they were found without any. A change counts
+  /// from the next notification on.
   open var sortDescriptors: [SortDescriptor] {
     get { state.withLock { $0.sortDescriptors } }
     set { state.withLock { $0.sortDescriptors = newValue } }
   }
 
-  /// The least time between two notifications, in seconds; 1 unless set. The first after a pause comes at once.
+  /// The least time between two notifications, in seconds; 1 unless set. The first after a pause
+  /// comes at once.
   open var notificationBatchingInterval: TimeInterval {
     get { state.withLock { $0.interval } }
     set { state.withLock { $0.interval = newValue } }
@@ -113,8 +116,8 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
 
   // MARK: Running
 
-  /// Starts to gather and returns; false without a predicate, or if it runs already. Results of an earlier
-  /// run are dropped.
+  /// Starts to gather and returns; false without a predicate, or if it runs already. Results of an
+  /// earlier run are dropped.
   @discardableResult
   open func start() -> Bool {
     let isStarted = state.withLock { state -> Bool in
@@ -143,8 +146,8 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
   /// It was stopped, or not started yet.
   open var isStopped: Bool { state.withLock { $0.phase == .stopped } }
 
-  /// Why nothing, or not everything, was found: there is no daemon, nobody is signed in, a scope is in no
-  /// mount. Apple's query has no such property.
+  /// Why nothing, or not everything, was found: there is no daemon, nobody is signed in, a scope is
+  /// in no mount. Apple's query has no such property.
   open var error: (any Error)? { state.withLock { $0.error } }
 
   /// The results stay as they are until ``enableUpdates()`` was called as often.
@@ -167,8 +170,8 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
   /// All results, each an ``NSMetadataItem``, as they are now.
   open var results: [Any] { state.withLock { $0.results } }
 
-  /// Where the item is among the results; `NSNotFound` for what is no result. Takes time that grows with their
-  /// number.
+  /// Where the item is among the results; `NSNotFound` for what is no result. Takes time that grows
+  /// with their number.
   open func index(ofResult result: Any) -> Int {
     guard let item = result as? NSMetadataItem else { return NSNotFound }
     return state.withLock { $0.results.firstIndex { $0 === item } } ?? NSNotFound
@@ -188,9 +191,10 @@ open class NSMetadataQuery: NSObject, @unchecked Sendable {
     }
   }
 
-  /// What happens to the results. Start the query for it, before or after. Any number may listen; it ends with
-  /// the query. Who begins to listen when something was gathered already is told of that first, in one update
-  /// of the phase that the query is in, so nobody waits for an end that has come.
+  /// What happens to the results. Start the query for it, before or after. Any number may listen;
+  /// it ends with the query. Who begins to listen when something was gathered already is told of
+  /// that first, in one update of the phase that the query is in, so nobody waits for an end that
+  /// has come.
   open var updates: AsyncStream<Update> {
     AsyncStream { continuation in
       let id = state.withLock { state -> Int in

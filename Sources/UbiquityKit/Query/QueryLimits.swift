@@ -7,8 +7,8 @@ struct QueryLimits {
   var scopes: [QueryScope] = []
   var within: [ItemReference]?
 
-  /// Locates what is named by place. Of several places those that are in no mount are left out; all of them
-  /// is an error.
+  /// Locates what is named by place. Of several places those that are in no mount are left out; all
+  /// of them is an error.
   init(searchScopes: [Any], searchItems: [Any]?) throws(ControlError) {
     var places: [String] = []
     for scope in searchScopes {
@@ -19,14 +19,14 @@ struct QueryLimits {
         scopes.append(.data)
       case let other:
         guard let place = Self.place(other) else {
-          throw ControlError(.usage, "“\(other)” is no scope of a query")
+          throw ControlError(.usage, "\"\(other)\" is not a query scope")
         }
         places.append(place)
       }
     }
     for item in searchItems ?? [] {
       guard let place = Self.place(item) else {
-        throw ControlError(.usage, "“\(item)” is no item that a query can look at")
+        throw ControlError(.usage, "a query cannot search \"\(item)\"")
       }
       places.append(place)
     }

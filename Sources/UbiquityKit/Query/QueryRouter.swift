@@ -3,7 +3,8 @@ internal import DaemonClient
 internal import Foundation
 internal import Platform
 
-/// Gives what the daemon tells to the query that it is for, and starts queries anew at another daemon.
+/// Gives what the daemon tells to the query that it is for, and starts queries anew at another
+/// daemon.
 final class QueryRouter: Sendable {
   static let shared = QueryRouter(Service.shared)
 

@@ -114,7 +114,8 @@ struct QueryState {
     return NSMetadataQuery.Update(phase: kind, added: added, changed: changed, removed: removed)
   }
 
-  /// Items that are the same, by the identity that they have in their container, stay the same objects.
+  /// Items that are the same, by the identity that they have in their container, stay the same
+  /// objects.
   private mutating func compare(
     _ former: [NSMetadataItem], with now: [QueryResult]
   ) -> (added: [NSMetadataItem], changed: [NSMetadataItem], removed: [NSMetadataItem]) {
@@ -150,7 +151,7 @@ struct QueryState {
     guard !keys.isEmpty else { return }
     let valued = results.map { item in
       let report = item.report
-      return (item, keys.map { report.value(of: $0.0) })
+      return (item, keys.map { $0.0.value(report) })
     }
     results = valued.sorted { left, right in
       for (index, key) in keys.enumerated() {

@@ -3,8 +3,8 @@ internal import Platform
 
 /// Which file systems are mounts of containers, by device number.
 ///
-/// The mount table says it, and is not read for each of many items: what it said holds for a moment, in which
-/// the number of a mount that is gone is hardly another one's.
+/// The mount table says it, and is not read for each of many items: what it said holds for a
+/// moment, in which the number of a mount that is gone is hardly another one's.
 enum ContainerDevices {
   /// Nanoseconds.
   private static let validity: UInt64 = 500_000_000

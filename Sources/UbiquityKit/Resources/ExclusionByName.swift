@@ -7,7 +7,7 @@ enum ExclusionByName {
 
   static func set(_ isExcluded: Bool, of url: URL) throws(CocoaError) -> URL {
     guard let state = try ItemState.of(url) else {
-      throw UbiquityErrors.cocoa(.featureUnsupported, "it is in no container", at: url)
+      throw UbiquityErrors.cocoa(.featureUnsupported, "the item is not in a container", at: url)
     }
     let name = url.lastPathComponent
     let new: String
@@ -19,7 +19,8 @@ enum ExclusionByName {
       new = without(name)
       guard new != name, !new.isEmpty else {
         throw UbiquityErrors.cocoa(
-          .featureUnsupported, "a directory that it is in stays on this device, not it itself",
+          .featureUnsupported,
+          "a parent directory excludes the item from sync; rename that directory instead",
           at: url)
       }
     }

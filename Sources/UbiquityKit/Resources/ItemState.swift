@@ -23,8 +23,8 @@ struct ItemState: Sendable, Decodable {
   /// Costs less.
   static let container = "user.ubiquity.container"
 
-  /// Nil for what is in no container. Reads one attribute of the item: no socket, no network. Of symbolic
-  /// links and FIFOs, which the kernel gives no attributes of users, the daemon is asked.
+  /// Nil for what is in no container. Reads one attribute of the item: no socket, no network. Of
+  /// symbolic links and FIFOs, which the kernel gives no attributes of users, the daemon is asked.
   static func of(_ url: URL) throws(CocoaError) -> ItemState? {
     switch try attribute(status, of: url) {
     case .value(let value): return try? BoundedJSON.decode(ItemState.self, from: value)
@@ -65,7 +65,7 @@ struct ItemState: Sendable, Decodable {
   }
 
   private init(_ report: ItemReport) {
-    downloadingStatus = report.downloadingStatus
+    downloadingStatus = report.downloadingStatus.rawValue
     isDownloading = report.isDownloading
     isUploading = report.isUploading
     isUploaded = report.isUploaded

@@ -1,24 +1,26 @@
 public import Foundation
 
 extension URL {
-  /// What the item's container says of it. As `resourceValues(forKeys:)`, which on Linux has no values for
-  /// these keys; other keys are Foundation's and are left out here.
+  /// What the item's container says of it. As `resourceValues(forKeys:)`, which on Linux has no
+  /// values for these keys; other keys are Foundation's and are left out here.
   ///
-  /// Of an item that is in no container only `isUbiquitousItem` has a value. Nothing is kept: what is
-  /// asked for is as it is now. No network is used and no daemon is asked, but of symbolic links; for any
-  /// thread. Throws `CocoaError`, as `fileReadNoSuchFile` when nothing is there.
+  /// Of an item that is in no container only `isUbiquitousItem` has a value. Nothing is kept: what
+  /// is asked for is as it is now. No network is used and no daemon is asked, but of symbolic
+  /// links; for any thread. Throws `CocoaError`, as `fileReadNoSuchFile` when nothing is there.
   public func ubiquitousResourceValues(
     forKeys keys: Set<URLResourceKey>
   ) throws -> URLUbiquitousResourceValues {
     URLUbiquitousResourceValues(try ItemState.of(self), keys, self)
   }
 
-  /// Keeps an item on this device, or lets it be sent again, by its name: `NAME.nosync` stays here, and what
-  /// is in it. Gives the item's new URL, since it is renamed; the same if it has such a name already.
+  /// Keeps an item on this device, or lets it be sent again, by its name: `NAME.nosync` stays here,
+  /// and what is in it. Gives the item's new URL, since it is renamed; the same if it has such a
+  /// name already.
   ///
-  /// Renaming something that other devices have to such a name removes it from them. What is in a directory
-  /// that is excluded is so whatever its own name. Throws `CocoaError`, as `fileWriteFileExists` when
-  /// the new name is taken. To be called within a coordinated write with the option `forMoving`.
+  /// Renaming something that other devices have to such a name removes it from them. What is in a
+  /// directory that is excluded is so whatever its own name. Throws `CocoaError`, as
+  /// `fileWriteFileExists` when the new name is taken. To be called within a coordinated write with
+  /// the option `forMoving`.
   @discardableResult
   public func setUbiquitousItemIsExcludedFromSync(_ isExcluded: Bool) throws -> URL {
     try ExclusionByName.set(isExcluded, of: self)
@@ -42,7 +44,8 @@ public struct URLUbiquitousResourceValues {
   /// Whether its content is coming now.
   public var ubiquitousItemIsDownloading: Bool? { value(.ubiquitousItemIsDownloadingKey) }
 
-  /// Whether a download was asked for and is not done. Here whatever was asked for is under way at once.
+  /// Whether a download was asked for and is not done. Here whatever was asked for is under way at
+  /// once.
   public var ubiquitousItemDownloadRequested: Bool? { value(.ubiquitousItemDownloadRequestedKey) }
 
   /// Why the last attempt to download it failed.
@@ -57,7 +60,8 @@ public struct URLUbiquitousResourceValues {
   /// Why the last attempt to send it failed.
   public var ubiquitousItemUploadingError: NSError? { value(.ubiquitousItemUploadingErrorKey) }
 
-  /// Whether there are versions that lost a conflict which nobody has resolved: see ``NSFileVersion``.
+  /// Whether there are versions that lost a conflict which nobody has resolved: see
+  /// ``NSFileVersion``.
   public var ubiquitousItemHasUnresolvedConflicts: Bool? {
     value(.ubiquitousItemHasUnresolvedConflictsKey)
   }

@@ -3,8 +3,8 @@ public import Foundation
 /// What Foundation on Linux does not declare; the others (`isUbiquitousItemKey`,
 /// `ubiquitousItemDownloadingStatusKey`, ...) are its own.
 extension URLResourceKey {
-  /// Whether the item's content is here: a `Bool`. The old form of `ubiquitousItemDownloadingStatusKey`,
-  /// which also tells what is not the newest.
+  /// Whether the item's content is here: a `Bool`. The old form of
+  /// `ubiquitousItemDownloadingStatusKey`, which also tells what is not the newest.
   public static let ubiquitousItemIsDownloadedKey = URLResourceKey(
     rawValue: "NSURLUbiquitousItemIsDownloadedKey")
 

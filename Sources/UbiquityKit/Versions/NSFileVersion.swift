@@ -3,14 +3,16 @@ internal import Platform
 
 /// One content that a document in a container has, or had and lost a conflict with.
 ///
-/// A document has its current version, and for each edit that another device made without knowing of it one
-/// that lost: of two the one modified later is current. Those wait to be looked at. Mark each of them
-/// as resolved, on whichever device, and remove it when nobody wants it any more: until then it counts in
-/// the account's storage. Nothing else makes versions, and none goes by itself.
+/// A document has its current version, and for each edit that another device made without knowing
+/// of it one that lost: of two the one modified later is current. Those wait to be looked at. Mark
+/// each of them as resolved, on whichever device, and remove it when nobody wants it any more:
+/// until then it counts in the account's storage. Nothing else makes versions, and none goes by
+/// itself.
 ///
-/// Objects are snapshots: what is done elsewhere shows in ones that are asked for anew. For any thread;
-/// what asks the daemon, which all but the properties do, may wait for it and is not for the main thread.
-/// What changes the document itself (``replaceItem(at:options:)``) belongs in a coordinated write.
+/// Objects are snapshots: what is done elsewhere shows in ones that are asked for anew. For any
+/// thread; what asks the daemon, which all but the properties do, may wait for it and is not for
+/// the main thread. What changes the document itself (``replaceItem(at:options:)``) belongs in a
+/// coordinated write.
 ///
 /// Source: iCloud Design Guide, "App Responsibilities for Using iCloud Documents".
 public final class NSFileVersion: NSObject, Sendable {
@@ -46,8 +48,8 @@ public final class NSFileVersion: NSObject, Sendable {
 
   // MARK: Finding
 
-  /// The version that the document itself shows; nil when nothing is there. A document that is in no
-  /// container has this one alone.
+  /// The version that the document itself shows; nil when nothing is there. A document that is in
+  /// no container has this one alone.
   public static func currentVersionOfItem(at url: URL) -> NSFileVersion? {
     (try? VersionStore(url))?.current.map(NSFileVersion.init)
   }
@@ -57,14 +59,14 @@ public final class NSFileVersion: NSObject, Sendable {
     try? VersionStore(url).others.map(NSFileVersion.init)
   }
 
-  /// Those that lost a conflict and are not marked as resolved, the latest first; nil when nothing is
-  /// there.
+  /// Those that lost a conflict and are not marked as resolved, the latest first; nil when nothing
+  /// is there.
   public static func unresolvedConflictVersionsOfItem(at url: URL) -> [NSFileVersion]? {
     otherVersionsOfItem(at: url)?.filter { $0.isConflict && !$0.isResolved }
   }
 
-  /// The version of a ``persistentIdentifier``, on whatever device and however long ago it was given; nil when
-  /// the document has no such version any more.
+  /// The version of a ``persistentIdentifier``, on whatever device and however long ago it was
+  /// given; nil when the document has no such version any more.
   public static func version(
     itemAt url: URL, forPersistentIdentifier persistentIdentifier: Any
   ) -> NSFileVersion? {
@@ -74,8 +76,8 @@ public final class NSFileVersion: NSObject, Sendable {
       .map(NSFileVersion.init)
   }
 
-  /// Those of the other versions whose content would have to be fetched. `completionHandler` is called once,
-  /// on another thread, with them or with a `CocoaError`.
+  /// Those of the other versions whose content would have to be fetched. `completionHandler` is
+  /// called once, on another thread, with them or with a `CocoaError`.
   public static func getNonlocalVersionsOfItem(
     at url: URL,
     completionHandler: @escaping @Sendable ([NSFileVersion]?, (any Error)?) -> Void
@@ -99,9 +101,9 @@ public final class NSFileVersion: NSObject, Sendable {
 
   // MARK: What it is
 
-  /// Where its content can be read, and fetches it where it is not here: the document itself for the current
-  /// version, and a file that cannot be written for others. Of a package it is a tar archive. It is gone
-  /// when the version is.
+  /// Where its content can be read, and fetches it where it is not here: the document itself for
+  /// the current version, and a file that cannot be written for others. Of a package it is a tar
+  /// archive. It is gone when the version is.
   public var url: URL { facts.url }
 
   /// The document's name.
@@ -113,8 +115,8 @@ public final class NSFileVersion: NSObject, Sendable {
   /// When it was modified, by the clock of the device that saved it.
   public var modificationDate: Date? { facts.modified }
 
-  /// Names the version among those of its document, on every device of the account and in times to come:
-  /// an `NSString`. Of a content that is not in the backend yet it is `local`.
+  /// Names the version among those of its document, on every device of the account and in times to
+  /// come: an `NSString`. Of a content that is not in the backend yet it is `local`.
   public var persistentIdentifier: any NSCoding { NSString(string: facts.identifier) }
 
   /// Whether it lost a conflict. The current version did not.
@@ -122,8 +124,8 @@ public final class NSFileVersion: NSObject, Sendable {
 
   /// Whether somebody has looked at the conflict: always true of the current version.
   ///
-  /// Setting it marks the version on every device, which needs the backend; read it to see whether that
-  /// worked, or use ``setResolved(_:)``. It does not remove the version.
+  /// Setting it marks the version on every device, which needs the backend; read it to see whether
+  /// that worked, or use ``setResolved(_:)``. It does not remove the version.
   public var isResolved: Bool {
     get { resolved.withLock { $0 } }
     set { try? setResolved(newValue) }
@@ -140,19 +142,20 @@ public final class NSFileVersion: NSObject, Sendable {
 
   // MARK: Doing
 
-  /// As ``isResolved``, with what went wrong: a `CocoaError`, `ubiquitousFileUbiquityServerNotAvailable` for
-  /// one. A version that is gone by now is resolved.
+  /// As ``isResolved``, with what went wrong: a `CocoaError`,
+  /// `ubiquitousFileUbiquityServerNotAvailable` for one. A version that is gone by now is resolved.
   public func setResolved(_ isResolved: Bool) throws {
     guard isResolved != self.isResolved else { return }
     guard isConflict else {
       throw UbiquityErrors.cocoa(
-        .featureUnsupported, "the current version has no conflict", at: facts.document)
+        .featureUnsupported, "the current version is not a conflict version", at: facts.document)
     }
     try facts.mark(resolved: isResolved)
     resolved.withLock { $0 = isResolved }
   }
 
-  /// Gives the document at `url`, this one or any other, this version's content, and returns where it is.
+  /// Gives the document at `url`, this one or any other, this version's content, and returns where
+  /// it is.
   ///
   /// The whole content is fetched first, and then takes the place of the document's, which keeps
   /// its mode, its attributes and its other versions. To be called within a coordinated write, as
@@ -169,18 +172,19 @@ public final class NSFileVersion: NSObject, Sendable {
     return url
   }
 
-  /// Removes the version on every device. Not the current one, which is `featureUnsupported`: remove the
-  /// document. One that is gone by now is `fileNoSuchFile`.
+  /// Removes the version on every device. Not the current one, which is `featureUnsupported`:
+  /// remove the document. One that is gone by now is `fileNoSuchFile`.
   public func remove() throws {
     guard !facts.isCurrent else {
       throw UbiquityErrors.cocoa(
-        .featureUnsupported, "the current version is the document itself", at: facts.document)
+        .featureUnsupported, "cannot remove the current version; remove the document instead",
+        at: facts.document)
     }
     try facts.remove()
   }
 
-  /// Removes all but the current version, whether they are resolved or not, on every device. What is in no
-  /// container has none.
+  /// Removes all but the current version, whether they are resolved or not, on every device. What
+  /// is in no container has none.
   public static func removeOtherVersionsOfItem(at url: URL) throws {
     try VersionStore(url).removeOthers()
   }

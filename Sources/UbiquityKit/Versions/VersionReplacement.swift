@@ -66,8 +66,8 @@ enum VersionReplacement {
     guard process.terminationStatus == 0 else { throw .ioError }
   }
 
-  /// A document of a container keeps its identity, and with it the other versions: another one in its place
-  /// would have none. So its content is changed, from what is here already as a whole.
+  /// A document of a container keeps its identity, and with it the other versions: another one in
+  /// its place would have none. So its content is changed, from what is here already as a whole.
   private static func replace(_ target: FilePath, with new: FilePath, isInContainer: Bool)
     throws(Errno)
   {
@@ -105,8 +105,8 @@ enum VersionReplacement {
     try to.synchronize()
   }
 
-  /// What is in a package goes, and what is in the other one comes. No device sees the middle: the package
-  /// is sent when it has been left alone for a moment, or the claim on it is over.
+  /// What is in a package goes, and what is in the other one comes. No device sees the middle: the
+  /// package is sent when it has been left alone for a moment, or the claim on it is over.
   private static func fill(_ target: FilePath, with new: FilePath) throws(Errno) {
     let old = FilePath(new.string + ".old")
     try old.makeDirectory()

@@ -40,8 +40,8 @@ struct VersionFacts: Sendable {
     guard now.deviceIdentifier != own else { return }
     throw UbiquityErrors.cocoa(
       .fileLocking,
-      "\(document.lastPathComponent) has another current version now, saved by \(now.device); "
-        + "look at its versions again",
+      "\"\(document.lastPathComponent)\" has a new current version, saved by \"\(now.device)\"; "
+        + "list its versions again",
       at: document)
   }
 

@@ -1,8 +1,9 @@
 import Glibc
 import Platform
 
-/// A server on loopback that answers each request with the next of its answers, the last one again and
-/// again, as bytes just as they are; an empty one is none: the connection stays open and silent.
+/// A server on loopback that answers each request with the next of its answers, the last one again
+/// and again, as bytes just as they are; an empty one is none: the connection stays open and
+/// silent.
 final class CannedServer: Sendable {
   private let socket: Int32
   let port: Int

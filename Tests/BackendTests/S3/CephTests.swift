@@ -81,7 +81,7 @@ private let cephEndpoint = getenv("UBIQUITYFS_TEST_S3").map { String(cString: $0
       _ = try await store.list(prefix: "", after: nil, limit: 1)
       Issue.record("it was listed")
     } catch {
-      #expect(error.description.contains("no bucket"))
+      #expect(error.description.contains("does not exist"))
     }
   }
 }

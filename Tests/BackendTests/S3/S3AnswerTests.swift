@@ -1,5 +1,6 @@
 import Backend
 import BackendS3
+import TestWaiting
 import Testing
 
 /// What stores, and what stands between, may answer.
@@ -242,7 +243,7 @@ import Testing
       do throws(StoreError) { _ = try await store.get("a") } catch { return error }
       return nil
     }
-    while server.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+    try await eventually("the server has a request") { !server.requests.isEmpty }
     call.cancel()
     #expect(await call.value == .cancelled)
   }

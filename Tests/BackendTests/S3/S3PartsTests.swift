@@ -1,6 +1,5 @@
-import AsyncHTTPClient
 import Backend
-import NIOHTTP1
+import HTTPTransport
 import Testing
 
 @testable import BackendS3
@@ -122,7 +121,8 @@ import Testing
       Issue.record("something is told as something else")
       return
     }
-    #expect(missing.contains("no bucket") && page.contains("endpoint") && moved.contains("eu-9"))
+    #expect(missing.contains("does not exist"))
+    #expect(page.contains("endpoint") && moved.contains("eu-9"))
   }
 
   @Test func aWrongClockIsNamed() {
@@ -179,19 +179,21 @@ import Testing
 
   // MARK: The proxy
 
-  @Test func theEnvironmentNamesAProxy() throws {
+  @Test("the proxy follows the scheme of the endpoint, and small letters win")
+  func proxySettings() throws {
     let secure = try #require(S3Endpoint("https://s3.example.org"))
     let plain = try #require(S3Endpoint("http://10.0.0.1:7480"))
     let environment = [
       "HTTPS_PROXY": "http://me:secret@proxy:3128/", "no_proxy": "10.0.0.1,.local",
     ]
-    let proxy = try #require(ProxySettings.proxy(for: secure, environment))
-    #expect(proxy.host == "proxy" && proxy.port == 3128 && proxy.authorization != nil)
-    #expect(ProxySettings.proxy(for: plain, environment) == nil)
-    #expect(ProxySettings.proxy(for: plain, ["all_proxy": "socks5://h"])?.port == 1080)
-    #expect(ProxySettings.proxy(for: plain, ["http_proxy": "http://h:80"])?.port == 80)
-    #expect(ProxySettings.proxy(for: plain, ["all_proxy": "x", "NO_PROXY": "*"]) == nil)
-    #expect(ProxySettings.isExempt("a.example.org", ".example.org"))
-    #expect(!ProxySettings.isExempt("notexample.org", "example.org"))
+    let found = ProxySettings(for: secure, environment)
+    #expect(found.proxy == "http://me:secret@proxy:3128/" && found.exceptions == "10.0.0.1,.local")
+    #expect(ProxySettings(for: plain, environment).proxy == nil)
+    #expect(
+      ProxySettings(for: plain, ["all_proxy": "socks5h://h", "http_proxy": ""]).proxy
+        == "socks5h://h")
+    #expect(
+      ProxySettings(for: plain, ["http_proxy": "http://a", "HTTP_PROXY": "http://b"]).proxy
+        == "http://a")
   }
 }

@@ -1,8 +1,8 @@
 import BackendS3
 import Testing
 
-/// The examples of "Signature Calculations for the Authorization Header: Transferring Payload in a Single
-/// Chunk", Amazon S3 API Reference.
+/// The examples of "Signature Calculations for the Authorization Header: Transferring Payload in a
+/// Single Chunk", Amazon S3 API Reference.
 @Suite struct SignatureTests {
   private static let keys = S3Keys(
     identifier: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")

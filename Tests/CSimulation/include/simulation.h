@@ -2,8 +2,8 @@
 #define UBIQUITYFS_SIMULATION_H
 
 // The whole process in virtual time and on one thread: this target defines, for the executable that
-// links it and for all its shared libraries, the calls by which code gets another thread, a timer, the
-// time or randomness. Nothing of what is simulated has to know.
+// links it and for all its shared libraries, the calls by which code gets another thread, a timer,
+// the time or randomness. Nothing of what is simulated has to know.
 //
 // Linked into the simulation alone: symbols of an executable come before those of libraries.
 
@@ -19,7 +19,8 @@ struct simulation_item {
 /// Is given what is to run now (`time` 0), or at a virtual time in nanoseconds.
 typedef void (*simulation_enqueue)(struct simulation_item item, int64_t time);
 
-/// Begins. From here on everything that asks for a thread is given to `enqueue`, and time stands still.
+/// Begins. From here on everything that asks for a thread is given to `enqueue`, and time stands
+/// still.
 void simulation_begin(simulation_enqueue enqueue);
 
 /// Runs it, once.
@@ -28,13 +29,15 @@ void simulation_run(struct simulation_item item);
 /// Sets the time of all clocks, in nanoseconds; that of day counts from 2026-01-01.
 void simulation_set_time(int64_t time);
 
-/// Sets by how much the clock of day is wrong for whoever runs now; files that are written get its time.
+/// Sets by how much the clock of day is wrong for whoever runs now; files that are written get its
+/// time.
 void simulation_set_skew(int64_t nanoseconds);
 
 /// What every source of randomness gives from now on follows from the seed.
 void simulation_set_seed(uint64_t seed);
 
-/// Copies a directory with all in it, holes and times of files kept, to one that is not there. 0, or -1.
+/// Copies a directory with all in it, holes and times of files kept, to one that is not there. 0,
+/// or -1.
 int simulation_copy(const char *from, const char *to);
 
 /// Removes a directory with all in it, which may be open somewhere. 0, or -1.

@@ -35,13 +35,21 @@ final class CrashBench: Sendable {
       program=$(readlink "/proc/$1/exe") || return 1
       [ "$program" != "$(command -v ubiquityfs)" ]
     }
+    # With short pauses: this runs very often.
+    wait_until_gone() {
+      local end=$((SECONDS + 60))
+      until is_gone "$1"; do
+        [ $SECONDS -lt $end ] || { echo "process $1 did not end within 60 s" >&2; return 1; }
+        sleep 0.01
+      done
+    }
     # Whoever it is that serves the state directory, at once and without a word.
     end_daemon() {
       local pid
       pid=$(cat "$ROOT/a/daemon.lock" 2>/dev/null) || return 0
       if [ -n "$pid" ] && ! is_gone "$pid"; then
         kill -9 "$pid" || true
-        until is_gone "$pid"; do sleep 0.01; done
+        wait_until_gone "$pid"
       fi
       umount -l "$A_MOUNT" 2>/dev/null || fusermount3 -uqz "$A_MOUNT" || true
     }
@@ -49,7 +57,7 @@ final class CrashBench: Sendable {
       local pid
       pid=$(cat "$ROOT/a/daemon.lock")
       kill -TERM "$pid"
-      until is_gone "$pid"; do sleep 0.02; done
+      wait_until_gone "$pid"
     }
     look() {
       echo "== show"; timeout 30 driver show "$A"
@@ -109,8 +117,8 @@ final class CrashBench: Sendable {
     var output: String
   }
 
-  /// Runs the workload on a fresh state with `fault` set, ends the daemon, starts it again and looks.
-  /// With `roundTrip` all is then uploaded, evicted and downloaded.
+  /// Runs the workload on a fresh state with `fault` set, ends the daemon, starts it again and
+  /// looks. With `roundTrip` all is then uploaded, evicted and downloaded.
   func crash(_ workload: Workload, fault: String, roundTrip: Bool) async throws -> Outcome {
     let output = try await script(
       """

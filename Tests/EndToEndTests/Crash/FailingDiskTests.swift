@@ -1,11 +1,12 @@
 import Foundation
 import Testing
 
-/// The disk below refuses: the operation that met it fails with that errno, everything else goes on.
+/// The disk below refuses: the operation that met it fails with that errno, everything else goes
+/// on.
 extension EndToEnd {
   @Suite struct FailingDiskTests {
-    /// A library that is loaded into the daemon makes the Nth of its calls that change the disk fail
-    /// once, those of SQLite and libfuse included, for every N.
+    /// A library that is loaded into the daemon makes the Nth of its calls that change the disk
+    /// fail once, those of SQLite and libfuse included, for every N.
     @Test(arguments: ["ENOSPC", "EIO"]) func aCallThatFailsHarmsNothingElse(_ name: String)
       async throws
     {
@@ -143,8 +144,8 @@ extension CrashBench {
     }
   }
 
-  /// Runs the workload to its end while the `place`th call fails, then looks, stops the daemon in good
-  /// order, and looks again.
+  /// Runs the workload to its end while the `place`th call fails, then looks, stops the daemon in
+  /// good order, and looks again.
   func fail(_ workload: Workload, at place: Int, _ code: Int32, fault: String = "")
     async throws -> FailureOutcome
   {

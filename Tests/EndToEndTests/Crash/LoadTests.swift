@@ -1,7 +1,7 @@
 import Testing
 
-/// Real programs that trust the file system, all at once, while the engine uploads what they write and
-/// another device's changes arrive.
+/// Real programs that trust the file system, all at once, while the engine uploads what they write
+/// and another device's changes arrive.
 extension EndToEnd {
   @Suite struct LoadTests {
     @Test func programsUnderLoadLoseNothing() async throws {

@@ -29,7 +29,8 @@ struct Model: Sendable {
   // MARK: The process ended
 
   /// The process ended when `done` operations had returned: all of them are to be there, and of the
-  /// one that was under way all or nothing; of the bytes that it wrote, any part. Nil, or what is wrong.
+  /// one that was under way all or nothing; of the bytes that it wrote, any part. Nil, or what is
+  /// wrong.
   func judgeCrash(_ shown: TreeState, done: Int) -> String? {
     let both = [state(after: done), state(after: done + 1)]
     if both.contains(where: { $0.all == shown.all }) { return nil }
@@ -49,9 +50,10 @@ struct Model: Sendable {
 
   private static let syncing: Set<String> = ["fsync", "fdatasync", "fsyncdir", "map"]
 
-  /// The power failed when `done` operations had returned, and perhaps one more. Names and attributes
-  /// are to be those after some operation that is not before the last fsync; the bytes of each file
-  /// those of its own last fsync, or of what was written to it since. Nil, or what is wrong.
+  /// The power failed when `done` operations had returned, and perhaps one more. Names and
+  /// attributes are to be those after some operation that is not before the last fsync; the bytes
+  /// of each file those of its own last fsync, or of what was written to it since. Nil, or what is
+  /// wrong.
   func judgePowerCut(_ shown: TreeState, done: Int) -> String? {
     let last = min(done + 1, operations.count)
     let kept = 1 + (operations.prefix(done).lastIndex { Self.syncing.contains($0[0]) } ?? -1)
@@ -78,7 +80,8 @@ struct Model: Sendable {
     return nil
   }
 
-  /// Whether a file's bytes are each those of one of its versions, or of a hole that it had on the way.
+  /// Whether a file's bytes are each those of one of its versions, or of a hole that it had on the
+  /// way.
   private static func wrong(_ text: String, _ versions: some Collection<String>) -> String? {
     if versions.contains(text) { return nil }
     guard let bytes = Runs(text)?.bytes, Set(versions).count > 1 else {
@@ -97,10 +100,10 @@ struct Model: Sendable {
     return nil
   }
 
-  /// What was written to a file while it had no name: after the removal of its name, or before it got
-  /// one. Where the power took the removal and not the bytes, or spared the name and not the bytes, it
-  /// shows one of them. ext4 does it too: its fsync writes out a file's bytes, and only then what happened
-  /// to names before; and a name may be on the disk before the bytes are.
+  /// What was written to a file while it had no name: after the removal of its name, or before it
+  /// got one. Where the power took the removal and not the bytes, or spared the name and not the
+  /// bytes, it shows one of them. ext4 does it too: its fsync writes out a file's bytes, and only
+  /// then what happened to names before; and a name may be on the disk before the bytes are.
   private func unnamedVersions(of number: String, upTo last: Int) -> [String] {
     var open: [String: String] = [:]
     /// By descriptor: what a file without a name held, one after the other.

@@ -103,7 +103,7 @@ final class PowerBench: Sendable {
       """
       \(start(workload, fault: fault))
       disk serve "$BASE" "$WORK/log" "$RECORDER" >disk.out 2>&1 & recorder=$!
-      until [ -e "$RECORDER/disk" ]; do sleep 0.01; done
+      until_true 20 test -e "$RECORDER/disk"
       # Nothing but what is synchronised is to go to the disk by itself.
       mount_disk "$RECORDER/disk" commit=300
       if \(isBusy); then

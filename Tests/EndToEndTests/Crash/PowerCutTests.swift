@@ -12,7 +12,8 @@ extension EndToEnd {
     @Test(.enabled(if: TestAccount.isRoot)) func whatWasSyncedOutlivesAPowerCut() async throws {
       try await withAccount { account in
         let bench = try await PowerBench(account)
-        // What talks to the backend is cut when it is killed: the backend has no past to go back to.
+        // What talks to the backend is cut when it is killed: the backend has no past to go back
+        // to.
         let all = Workload.all.filter { !$0.syncs }
         let workloads = CrashTests.isWhole ? all : CrashTests.sample(all, 5)
         var cuts = 0

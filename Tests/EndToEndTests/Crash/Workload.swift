@@ -1,6 +1,6 @@
-/// Operations of `Tests/CrashTools/driver.c`, a line each: few, around the calls after which something
-/// is promised. Most mistakes of file systems in a crash need no more than three operations and an
-/// fsync.
+/// Operations of `Tests/CrashTools/driver.c`, a line each: few, around the calls after which
+/// something is promised. Most mistakes of file systems in a crash need no more than three
+/// operations and an fsync.
 struct Workload: Sendable, CustomStringConvertible {
   let name: String
   let lines: [String]

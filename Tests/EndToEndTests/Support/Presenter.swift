@@ -1,8 +1,8 @@
-/// A presenter in Python, for scripts. `present NAME DEVICE PATH [MODE]` presents a path of the device's
-/// documents, until `left NAME`; `heard NAME` is what it was asked and told, one after the other, each followed
-/// by `;`, paths from the documents on. `hears NAME TEXT` waits until TEXT is among it, `count NAME TEXT` says how
-/// often. With `silent` it answers nothing; it answers when `$ROOT/answer` is there with `slow`; with `deaf` it
-/// reads nothing until `$ROOT/listen` is there.
+/// A presenter in Python, for scripts. `present NAME DEVICE PATH [MODE]` presents a path of the
+/// device's documents, until `left NAME`; `heard NAME` is what it was asked and told, one after the
+/// other, each followed by `;`, paths from the documents on. `hears NAME TEXT` waits until TEXT is
+/// among it, `count NAME TEXT` says how often. With `silent` it answers nothing; it answers when
+/// `$ROOT/answer` is there with `slow`; with `deaf` it reads nothing until `$ROOT/listen` is there.
 enum Presenter {
   static let script = #"""
     cat > "$ROOT/watch.py" <<'END'
@@ -26,7 +26,8 @@ enum Presenter {
     item = {'mountpoint': mountpoint, 'path': ('Documents/' + path).rstrip('/'), 'shown': path}
     presenter = call('presenters.add', item=item)['result']['presenter']
     print('presenting', presenter, flush=True)
-    while mode == 'deaf' and not os.path.exists(root + '/listen'): time.sleep(0.02)
+    while mode == 'deaf' and os.path.exists(root) and not os.path.exists(root + '/listen'):
+        time.sleep(0.02)
     while True:
         message = waiting.pop(0) if waiting else json.loads(lines.readline())
         if 'method' not in message: continue
@@ -40,7 +41,8 @@ enum Presenter {
             if 'version' in params: text += ' ' + params['version']
         print(text, flush=True)
         if message['method'] != 'presenter.request' or mode == 'silent': continue
-        while mode == 'slow' and not os.path.exists(root + '/answer'): time.sleep(0.02)
+        while mode == 'slow' and os.path.exists(root) and not os.path.exists(root + '/answer'):
+            time.sleep(0.02)
         call('presenters.answer', question=params['question'])
     END
     declare -A presenting
@@ -58,8 +60,9 @@ enum Presenter {
 
     """#
 
-  /// `$ROOT/client.py`: a client of the control socket, for Python with `PYTHONPATH=$ROOT`. `python` runs a
-  /// script with it; what is asked of presenters is answered while it waits for answers, and kept in `heard`.
+  /// `$ROOT/client.py`: a client of the control socket, for Python with `PYTHONPATH=$ROOT`.
+  /// `python` runs a script with it; what is asked of presenters is answered while it waits for
+  /// answers, and kept in `heard`.
   static let client = #"""
     cat > "$ROOT/client.py" <<'END'
     json, os, socket, sys, time = map(__import__, ('json', 'os', 'socket', 'sys', 'time'))

@@ -37,8 +37,9 @@ struct CommandFailure: Error, CustomStringConvertible {
 /// the test process, so a mount that hangs fails a test and no more.
 enum Shell {
   /// Runs `arguments` to its end. A child that outlives `timeout` is killed and gives status 124 or
-  /// 137. Output goes through files: a daemon that wrongly kept the descriptors would not be noticed
-  /// as a hang here; `CommandLineTests.startingTheDaemonFreesThePipe` is there for that.
+  /// 137. Output goes through files: a daemon that wrongly kept the descriptors would not be
+  ///      noticed as a hang here; `CommandLineTests.startingTheDaemonFreesThePipe` is there for
+  ///      that.
   static func run(
     _ arguments: [String], environment: [String: String], directory: String, timeout: Int = 120
   ) async throws -> CommandResult {
@@ -77,8 +78,8 @@ enum Shell {
     String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
   }
 
-  /// What scripts find defined: each stops the script at the first command that fails, and says where:
-  /// the line counts from the script's own first one.
+  /// What scripts find defined: each stops the script at the first command that fails, and says
+  /// where: the line counts from the script's own first one.
   static let prelude = """
     set -Eeuo pipefail
     trap 'lines=($LINENO "${BASH_LINENO[@]}"); echo "line $((lines[-1] - prelude_end)): $BASH_COMMAND" >&2' ERR

@@ -2,10 +2,11 @@ import Foundation
 import Synchronization
 import Testing
 
-/// An account in a directory of its own: devices, the backend they share, and where they are mounted.
+/// An account in a directory of its own: devices, the backend they share, and where they are
+/// mounted.
 ///
-/// `ROOT/NAME` is a device's state directory, `ROOT/ubiquityfs-cloud` the backend, `ROOT/mount-NAME`
-/// the mount of `container`.
+/// `ROOT/NAME` is a device's state directory, `ROOT/ubiquityfs-cloud` the backend,
+/// `ROOT/mount-NAME` the mount of `container`.
 final class TestAccount: Sendable {
   static let container = "iCloud.org.example.test"
 

@@ -67,7 +67,9 @@ extension FuzzTarget {
         if let account = try? BoundedJSON.decode(StoredAccount.self, from: bytes) {
           _ = account.formerIdentifier
           var changed = account
-          _ = changed.take(["AWS_PROFILE": "x", "https_proxy": "y"])
+          if let variables = try? BackendAddress("s3://bucket").variables {
+            _ = changed.take(["AWS_PROFILE": "x", "https_proxy": "y"], variables)
+          }
         }
         _ = (try? BoundedJSON.decode(StoredDevice.self, from: bytes))?.id
         _ = try? BoundedJSON.decode(NetworkWeather.StoredChoices.self, from: bytes)

@@ -21,8 +21,8 @@ static int flock_elsewhere(int kind) {
   });
 }
 
-// Waits for a lock of the kind in another process, which is told that it waits by what comes through
-// the pipe; it gets it once `release` has run.
+// Waits for a lock of the kind in another process, which is told that it waits by what comes
+// through the pipe; it gets it once `release` has run.
 #define WAITING(take, release)                                                                     \
   do {                                                                                             \
     int ends[2];                                                                                   \

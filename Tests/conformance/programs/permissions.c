@@ -112,8 +112,12 @@ int main(void) {
   TELL(AS(1004, 1002, 1003, TELL(unlink("sticky/f"))));
   TELL(AS(1004, 1002, 1003, TELL(rmdir("sticky/d"))));
   TELL(AS(1004, 1002, 1003, TELL(rename("sticky/f", "sticky/g"))));
-  TELL(AS(1004, 1002, 1003, ({ close(made("sticky/o", "")); TELL(rename("sticky/o", "sticky/f")); })));
-  TELL(AS(1004, 1002, 1003, TELL(renameat2(AT_FDCWD, "sticky/o", AT_FDCWD, "sticky/f", RENAME_EXCHANGE))));
+  TELL(AS(1004, 1002, 1003, ({
+            close(made("sticky/o", ""));
+            TELL(rename("sticky/o", "sticky/f"));
+          })));
+  TELL(AS(1004, 1002, 1003,
+          TELL(renameat2(AT_FDCWD, "sticky/o", AT_FDCWD, "sticky/f", RENAME_EXCHANGE))));
   TELL(AS(1001, 1002, 1003, TELL(unlink("sticky/f"))));
   TELL(AS(1004, 1002, 1003, TELL(link("theirs", "sticky/theirs"))));
   TELL(AS(1001, 1002, 1003, TELL(chmod("theirs", 01777))));

@@ -67,7 +67,8 @@ static void changes_here(void) {
 static void copy(const char *from, const char *to, mode_t mode) {
   int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT, mode);
   char bytes[1 << 16];
-  for (ssize_t count; (count = read(in, bytes, sizeof bytes)) > 0;) MUST(write(out, bytes, count) == count);
+  for (ssize_t count; (count = read(in, bytes, sizeof bytes)) > 0;)
+    MUST(write(out, bytes, count) == count);
   MUST(fchmod(out, mode) == 0);
   close(in), close(out);
 }
